@@ -5,6 +5,7 @@ import type { Part } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import { type JsonField, type ObjectScan, stringValue, wantedFields } from "../../json/scan.ts";
 import { ARRAY_OPEN, QUOTE, skipSpace } from "../../json/walk.ts";
+import { parseWithoutLongStrings } from "../shared/long-strings.ts";
 import { readUpstreamError, UNKNOWN_ERROR, type UpstreamError } from "../shared/upstream-error.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
 
@@ -96,7 +97,7 @@ export function isErrorObject(chunk: Uint8Array, { fields }: ChunkScan): boolean
 /** Groq reports the usage of a stream in a member of its own, also if the client did not request it. */
 export function readGroqUsage(chunk: Uint8Array, groq: JsonField | undefined): TokenUsage | null {
   if (groq?.kind !== "object") return null;
-  const json = parseJson(chunk, groq.start, groq.end);
+  const json = parseWithoutLongStrings(chunk, groq.start, groq.end);
   return isObject(json) ? readUsage(json.usage) : null;
 }
 

@@ -264,7 +264,7 @@ class ChatReader implements StreamReader {
   ): void {
     const reported =
       field?.kind === "object"
-        ? readUsage(parseJson(chunk, field.start, field.end))
+        ? readUsage(parseWithoutLongStrings(chunk, field.start, field.end))
         : readGroqUsage(chunk, groq);
     const usage = withTier(reported, this.#tier);
     if (usage === null) return;

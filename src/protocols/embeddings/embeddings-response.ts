@@ -6,7 +6,7 @@ import { parseJson } from "../../json/parse.ts";
 import { scanObject, wantedFields } from "../../json/scan.ts";
 import { readGeminiUsage } from "../gemini/gemini-usage.ts";
 import { type Json, readArray, readNumber, readObject, readObjects } from "../hub/json-values.ts";
-import { parseMember } from "../shared/event-bounds.ts";
+import { parseUsageMember } from "../shared/event-bounds.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
 import { encodeVector } from "./vectors.ts";
 
@@ -51,7 +51,7 @@ export function scanGeminiBatch(
   if (embeddings?.kind !== "array") return null;
   const vectors = firstElements(bytes, embeddings, count + 1);
   if (vectors.length !== count) return null;
-  const usage = usageMetadata === undefined ? null : readGeminiUsage(parseMember(bytes, usageMetadata));
+  const usage = usageMetadata === undefined ? null : readGeminiUsage(parseUsageMember(bytes, usageMetadata));
   return { vectors, usage, error: null };
 }
 

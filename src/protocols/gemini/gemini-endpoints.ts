@@ -3,7 +3,7 @@
 import { paramError } from "../../errors.ts";
 import { stringValue } from "../../json/scan.ts";
 import { type BodyFields, defineEndpoint } from "../shared/endpoint.ts";
-import { parseMember } from "../shared/event-bounds.ts";
+import { parseUsageMember } from "../shared/event-bounds.ts";
 import type { TokenUsage } from "../shared/usage.ts";
 import { countQueriesInCandidates, withQueries } from "../shared/web-searches.ts";
 import { pick } from "./gemini-fields.ts";
@@ -63,7 +63,7 @@ export function readWholeGeminiUsage(
 ): TokenUsage | null {
   if (usageMetadata?.kind !== "object") return null;
   return withQueries(
-    readGeminiUsage(parseMember(bytes, usageMetadata)),
+    readGeminiUsage(parseUsageMember(bytes, usageMetadata)),
     countQueriesInCandidates(bytes, candidates),
     modelVersion === undefined ? null : stringValue(bytes, modelVersion),
   );

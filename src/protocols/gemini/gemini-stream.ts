@@ -7,7 +7,7 @@ import { findBytes } from "../../base/bytes.ts";
 import type { Part } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import type { ApiError } from "../../errors.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import { isObject } from "../../json/parse.ts";
 import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { jsonString, replaceValue, spliceParts } from "../../json/splice.ts";
 import { readEvent } from "../../net/wire/sse.ts";
@@ -101,7 +101,8 @@ class GeminiReader implements StreamReader {
     if (modelVersion !== undefined) this.#modelVersion ??= stringValue(data.bytes, modelVersion);
     if (usageMetadata?.kind === "object")
       this.#usage =
-        readGeminiUsage(parseJson(data.bytes, usageMetadata.start, usageMetadata.end)) ?? this.#usage;
+        readGeminiUsage(parseWithoutLongStrings(data.bytes, usageMetadata.start, usageMetadata.end)) ??
+        this.#usage;
     const isBlocked = promptFeedback !== undefined && hasMember(data.bytes, promptFeedback, BLOCK_REASON);
     if (isBlocked && candidates === undefined) this.#wasStopped = true;
     if (candidates?.kind === "array") this.#readCandidates(data.bytes, candidates);

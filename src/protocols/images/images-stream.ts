@@ -6,7 +6,7 @@ import { type JsonField, type ObjectScan, scanObject, stringValue, wantedFields 
 import { editMembers, jsonString, spliceParts } from "../../json/splice.ts";
 import { isDone, isPlain, readEvent } from "../../net/wire/sse.ts";
 import { eventParts, formatEvent } from "../../net/wire/sse-format.ts";
-import { parseMember } from "../shared/event-bounds.ts";
+import { parseUsageMember } from "../shared/event-bounds.ts";
 import { readImageKind } from "../shared/image-kind.ts";
 import {
   DROPPED,
@@ -106,7 +106,7 @@ class ImagesReader implements StreamReader {
 
   #takeUsage({ bytes }: Part, { fields: { usage } }: EventScan): void {
     if (usage?.kind !== "object") return;
-    this.#usage = readUsage(parseMember(bytes, usage)) ?? this.#usage;
+    this.#usage = readUsage(parseUsageMember(bytes, usage)) ?? this.#usage;
   }
 
   /** Replaces the model name and removes `headers`; null if nothing changes. Image data is not copied. */

@@ -1,7 +1,7 @@
 /** The endpoints of the Messages API. */
 
 import { type BodyFields, defineEndpoint } from "../shared/endpoint.ts";
-import { parseMember } from "../shared/event-bounds.ts";
+import { parseUsageMember } from "../shared/event-bounds.ts";
 import { isPresent } from "../shared/json-body.ts";
 import { checkMessages, missingFieldError } from "../shared/json-fields.ts";
 import { ANTHROPIC_API } from "./anthropic-api.ts";
@@ -19,7 +19,7 @@ const COMMON = {
   state: MESSAGES_STATE,
   /** Messages report their searches. */
   readUsage: (bytes: Uint8Array, { usage }: BodyFields) =>
-    usage?.kind === "object" ? readMessagesUsage(parseMember(bytes, usage)) : null,
+    usage?.kind === "object" ? readMessagesUsage(parseUsageMember(bytes, usage)) : null,
 } as const;
 
 export const MESSAGES = defineEndpoint({

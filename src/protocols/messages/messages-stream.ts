@@ -3,7 +3,7 @@
 import { decodeText, startsWithAt } from "../../base/bytes.ts";
 import type { Part } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
-import { isObject, parseJson } from "../../json/parse.ts";
+import { isObject } from "../../json/parse.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { jsonString, replaceValue, spliceParts } from "../../json/splice.ts";
 import { OBJECT_CLOSE } from "../../json/walk.ts";
@@ -141,7 +141,7 @@ class MessagesReader implements StreamReader {
     const { id, model, usage } = scan.fields;
     this.responseId = id === undefined ? null : stringValue(bytes, id);
     this.#model = model === undefined ? null : stringValue(bytes, model);
-    if (usage?.kind === "object") this.#takeUsage(parseJson(bytes, usage.start, usage.end));
+    if (usage?.kind === "object") this.#takeUsage(parseWithoutLongStrings(bytes, usage.start, usage.end));
     const splices = model?.kind === "string" ? [replaceValue(model, this.#publicModelJson)] : [];
     return spliceParts(bytes, splices, data.start, data.end);
   }
@@ -162,11 +162,11 @@ class MessagesReader implements StreamReader {
   ): "content" | "lifecycle" {
     const { bytes } = data;
     if (usage?.kind === "object") {
-      const report = parseJson(bytes, usage.start, usage.end);
+      const report = parseWithoutLongStrings(bytes, usage.start, usage.end);
       this.#hasFinalUsage ||= isFinalMessagesUsage(report);
       this.#takeUsage(report);
     }
-    const json = delta === undefined ? null : parseJson(bytes, delta.start, delta.end);
+    const json = delta === undefined ? null : parseWithoutLongStrings(bytes, delta.start, delta.end);
     const stop = isObject(json) ? json.stop_reason : null;
     const before = this.#contentPhase();
     if (typeof stop === "string") {

@@ -5,6 +5,7 @@
 
 import { isObject } from "../../json/parse.ts";
 import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
+import { LongString } from "../shared/long-strings.ts";
 import { readTier } from "../shared/service-tier.ts";
 import { isInvalidCount, readCount, type TokenUsage, type UsagePass } from "../shared/usage.ts";
 
@@ -106,7 +107,9 @@ export function mergeMessagesUsage(
   const merged: Record<string, unknown> = { ...earlier };
   let members = Object.keys(merged).length;
   for (const [name, value] of Object.entries(later)) {
-    if (value === null || (!(name in merged) && ++members > USAGE_MEMBERS_MAX)) continue;
+    // A long string would keep its whole event in memory.
+    if (value === null || value instanceof LongString) continue;
+    if (!(name in merged) && ++members > USAGE_MEMBERS_MAX) continue;
     merged[name] = value;
   }
   return merged;

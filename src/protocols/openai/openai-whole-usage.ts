@@ -2,7 +2,7 @@
 
 import { stringValue } from "../../json/scan.ts";
 import type { BodyFields } from "../shared/endpoint.ts";
-import { parseMember } from "../shared/event-bounds.ts";
+import { parseUsageMember } from "../shared/event-bounds.ts";
 import { readUsage, type TokenUsage, withTier } from "../shared/usage.ts";
 
 export function readWholeUsage(
@@ -10,6 +10,6 @@ export function readWholeUsage(
   { usage, service_tier: tier }: BodyFields,
 ): TokenUsage | null {
   if (usage?.kind !== "object") return null;
-  const reported = readUsage(parseMember(bytes, usage));
+  const reported = readUsage(parseUsageMember(bytes, usage));
   return withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
 }

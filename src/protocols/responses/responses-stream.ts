@@ -21,7 +21,7 @@ import { addResponsesDelta } from "../shared/delta-text.ts";
 import {
   findEventFault,
   PARSED_EVENT,
-  parseMember,
+  parseUsageMember,
   parseWithin,
   SCANNED_EVENT,
 } from "../shared/event-bounds.ts";
@@ -250,7 +250,7 @@ class ResponsesReader implements StreamReader {
     if (model) this.#model ??= stringValue(bytes, model);
     if (id) this.responseId = stringValue(bytes, id) ?? this.responseId;
     if (isEnd && usage?.kind === "object") {
-      const reported = readUsage(parseMember(bytes, usage));
+      const reported = readUsage(parseUsageMember(bytes, usage));
       const tiered = withTier(reported, tier === undefined ? null : stringValue(bytes, tier));
       this.usage = withSearches(tiered, countSearchesInOutput(bytes, output)) ?? this.usage;
     }

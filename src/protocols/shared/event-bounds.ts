@@ -7,6 +7,7 @@ import type { Part } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import { parseJson } from "../../json/parse.ts";
 import { ARRAY_OPEN, BACKSLASH, COLON, COMMA, OBJECT_OPEN, QUOTE, skipSpace } from "../../json/walk.ts";
+import { parseWithoutLongStrings } from "./long-strings.ts";
 
 export interface BoundFault {
   readonly max: number;
@@ -62,6 +63,13 @@ export function parseWithin(part: Part, bounds = PARSED_EVENT): unknown {
 /** The same for a member. */
 export function parseMember(bytes: Uint8Array, { start, end }: Pick<Part, "start" | "end">): unknown {
   return parseWithin({ bytes, start, end });
+}
+
+/** The same for a usage report, of which no long string is read. */
+export function parseUsageMember(bytes: Uint8Array, { start, end }: Pick<Part, "start" | "end">): unknown {
+  return findEventFault({ bytes, start, end }, PARSED_EVENT) === null
+    ? parseWithoutLongStrings(bytes, start, end)
+    : null;
 }
 
 /** The position of the closing quote, or the end. A string with escapes is not followed beyond the bound. */

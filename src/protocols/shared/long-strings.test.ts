@@ -4,6 +4,9 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { partBytes } from "../../base/parts.ts";
 import { isObject } from "../../json/parse.ts";
+import { openChatReader } from "../chat/chat-stream.ts";
+import { openGeminiReader } from "../gemini/gemini-stream.ts";
+import { openMessagesReader } from "../messages/messages-stream.ts";
 import { LongString, parseWithoutLongStrings } from "./long-strings.ts";
 
 const MIB = 1024 * 1024;
@@ -135,4 +138,25 @@ test.each([
   ["has something after its end", `[${FILLING}]1`],
 ])("an event that %s is no JSON", (_, text) => {
   expect(parse(text)).toBeNull();
+});
+
+const LONG_MEMBER = `"x":${FILLING}`;
+const READER = { publicModel: "m", depthMax: 64, choices: 1, hidesUsage: true };
+
+test.each([
+  ["Chat", openChatReader(READER), `{"choices":[],"usage":{${LONG_MEMBER},"prompt_tokens":7}}`],
+  [
+    "Gemini",
+    openGeminiReader(READER),
+    `{"candidates":[],"usageMetadata":{${LONG_MEMBER},"promptTokenCount":7}}`,
+  ],
+  [
+    "Messages",
+    openMessagesReader(READER),
+    `{"type":"message_start","message":{"usage":{${LONG_MEMBER},"input_tokens":7}}}`,
+  ],
+])("the usage in an event of megabytes of %s is read", (_, reader, json) => {
+  const bytes = Buffer.from(`data: ${json}\n\n`);
+  reader.read(bytes, 0, bytes.length - 2);
+  expect(reader.usage).toMatchObject({ inputTokens: 7 });
 });
