@@ -188,5 +188,5 @@ test("each input of a release has a digest, and the time of a release is that of
   for (const input of listInputs()) expect(input.isIntact(Buffer.from("something else"))).toBe(false);
   expect(readSource({ SOURCE_DATE_EPOCH: "1700000000" }).timeSeconds).toBe(1_700_000_000);
   expect(() => readSource({ SOURCE_DATE_EPOCH: "soon" })).toThrow();
-  expect(listWorkers()).toContain("src/config/parse/yaml-worker.ts");
+  expect(listWorkers()).toContain("src/console-api/files/file-worker.ts");
 });

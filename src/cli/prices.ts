@@ -203,7 +203,7 @@ flight keep their price.`,
       const dry = input.flag("dry-run");
       const fileName = input.require("from");
       const inUse = input.flag("older") ? null : await readPriceList(db);
-      const parsed = await parsePriceList(readConfigFile(fileName, NO_LIST), fileName, inUse);
+      const parsed = parsePriceList(readConfigFile(fileName, NO_LIST), { fileName }, inUse);
       if (!parsed.ok) {
         if (json) terminal.print(JSON.stringify({ problems: parsed.problems }, null, 2));
         else printProblems(parsed.problems, terminal);

@@ -10,8 +10,11 @@ import { wholeBytesPart } from "../base/parts.ts";
 import { startHourlyReconciliation } from "../billing/maintenance/hourly-reconciliation.ts";
 import { CaptureThread } from "../capture/capture-thread.ts";
 import { createDataKey } from "../capture/sealed-content.ts";
+import { readSettings } from "../config/installation/environment.ts";
+import { openInstallation } from "../config/installation/installation.ts";
 import { limits } from "../config/limits/product-limits.ts";
-import { readTreeInWorker } from "../config/parse/yaml-in-worker.ts";
+import { SYSTEM_AUTHOR } from "../config/plan/apply.ts";
+import { FileThread } from "../console-api/files/file-thread.ts";
 import { BodyInspector } from "../gateway/bodies/body-inspector.ts";
 import { InputCounter } from "../gateway/metering/count-input.ts";
 import { loadTokenizer } from "../gateway/metering/tokenizer.ts";
@@ -37,7 +40,7 @@ export const SELF_CHECKS: readonly SelfCheck[] = [
   { name: "pages", run: checkPages },
   { name: "tokenizer", run: checkTokenizer },
   { name: "database", run: checkDatabase },
-  { name: "thread for configuration files", worker: "yaml-worker.ts", run: checkYamlThread },
+  { name: "thread for configuration files", worker: "file-worker.ts", run: checkFileThread },
   { name: "thread for token counts", worker: "count-worker.ts", run: checkCountThread },
   { name: "thread for long bodies", worker: "body-inspector-worker.ts", run: checkBodyThread },
   { name: "thread for long frames", worker: "frame-inspector-worker.ts", run: checkFrameThread },
@@ -72,11 +75,20 @@ async function checkDatabase(folder: string): Promise<string> {
   }
 }
 
-async function checkYamlThread(): Promise<string> {
-  // Shorter texts are parsed without the thread.
-  const result = await readTreeInWorker({ text: `name: ${"x".repeat(150_000)}\n`, environment: {} });
-  require(result.ok, "did not parse a file");
-  return STARTED;
+async function checkFileThread(folder: string): Promise<string> {
+  const settings = readSettings({ flags: { data: join(folder, "files") }, environment: {} });
+  if (!settings.ok) throw new Error(settings.problems.join(" "));
+  const installation = await openInstallation(settings.settings, {});
+  const files = new FileThread({ installation, limits: limits.fileThread });
+  try {
+    // Shorter texts are read without the thread.
+    const operation = { kind: "plan", text: `# ${"x".repeat(150_000)}`, prune: false } as const;
+    await files.run(operation, SYSTEM_AUTHOR);
+    return STARTED;
+  } finally {
+    files.close();
+    await installation.db.close();
+  }
 }
 
 async function checkCountThread(): Promise<string> {

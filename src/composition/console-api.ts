@@ -2,6 +2,7 @@
 
 import { type Alerts, startAlerts } from "../alerts/engine.ts";
 import type { ConsoleContext } from "../console-api/context.ts";
+import { FileThread } from "../console-api/files/file-thread.ts";
 import type { ApiHandler } from "../console-api/handler.ts";
 import { openLive } from "../console-api/live/live.ts";
 import { openAuthThrottles } from "../console-api/throttling/auth-throttles.ts";
@@ -38,11 +39,13 @@ export interface ConsoleApi {
 }
 
 export function openConsoleApi(context: ProcessContext, services: ConsoleServices): ConsoleApi {
-  const { installation, limits } = context;
+  const { installation, limits, closers } = context;
   const { clock, db, keyring } = installation;
   const { gateway, billing, address, throttles, usageExport } = services;
   const share = (name: string) => throttles?.share(name, { reportFrom: 1 });
   const alerts = openAlerts(context, services);
+  const files = new FileThread({ installation, limits: limits.fileThread });
+  closers.add(() => files.close());
   const consoleContext: ConsoleContext = {
     installation,
     gateway,
@@ -64,6 +67,7 @@ export function openConsoleApi(context: ProcessContext, services: ConsoleService
       keyring,
       clock,
     }),
+    files,
     alerts,
     usageExport,
     isReady: billing.isReady,

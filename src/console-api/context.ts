@@ -9,6 +9,7 @@ import type { BillingMetrics } from "../observe/billing-metrics.ts";
 import type { ProcessMetrics } from "../observe/merge-metrics.ts";
 import type { Providers } from "../openid/providers.ts";
 import type { UsageExport } from "../usage-export/engine.ts";
+import type { FileThread } from "./files/file-thread.ts";
 import type { Live } from "./live/live.ts";
 import type { AuthThrottles } from "./throttling/auth-throttles.ts";
 import type { Throttle } from "./throttling/throttle.ts";
@@ -50,6 +51,7 @@ export interface ConsoleContext {
   mail(): Promise<Mail | null>;
   /** OpenID Connect providers at which people sign in. */
   readonly providers: Providers;
+  readonly files: FileThread;
   readonly alerts: Alerts;
   readonly usageExport: UsageExport;
   /** Whether the database accepts writes now, as in `readyz`. */

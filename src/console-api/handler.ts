@@ -22,8 +22,8 @@ import { compileRoutes } from "./http/match-route.ts";
 import { rejectForeignOrigin } from "./http/origin.ts";
 import { parseQueryRecord } from "./http/query.ts";
 import { rejectNul } from "./http/reject-nul.ts";
-import { asRejection } from "./http/rejections.ts";
 import type { ApiCaller, ConsoleRoute } from "./http/route.ts";
+import { asRejection } from "./rejections.ts";
 
 /** One request as the server received it. */
 export interface ApiCall {

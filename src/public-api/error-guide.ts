@@ -195,7 +195,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
       "The request req_1 with this Idempotency-Key has ended, but its response is not stored. The request was not sent again. To send it again, use a new key.",
   },
   request_too_large: {
-    why: "the body, a file or the number of files exceeds its limit, or a compressed body expands to more than 100 times its size. Also a request that takes too long or too much memory to be translated for an account with another interface, or to be counted",
+    why: "the body, a file or the number of files exceeds its limit, or a compressed body expands to more than 100 times its size. Also a request that takes too long or too much memory to be translated for an account with another interface, or to be counted; or a configuration file or price list that takes too long or too much memory to be read",
     todo: "send a smaller body, or send it without Content-Encoding",
     retry: "no",
     example: "The request body is larger than 67108864 bytes.",

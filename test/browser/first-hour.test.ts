@@ -35,7 +35,7 @@ beforeAll(async () => {
   const { db } = console_.gateway.installation;
   await createDemo(console_.gateway.installation);
   const prices = "date: 2026-11-01\nmodels: { sim-fast: { price: { input: '1', output: '2' } } }";
-  const parsed = await parsePriceList(prices, "prices", null);
+  const parsed = parsePriceList(prices, { fileName: "prices" }, null);
   if (parsed.ok) await writePriceList(db, parsed.list);
 });
 afterAll(async () => {

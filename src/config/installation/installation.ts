@@ -22,6 +22,8 @@ import type { Settings } from "./environment.ts";
 /** An open database with the keys to its secrets. */
 export interface Installation {
   settings: Settings;
+  /** The value of MODEL_GATEWAY_MASTER_KEY. */
+  environmentKey: string | undefined;
   db: Db;
   keyring: Keyring;
   /** Seals stored responses. */
@@ -32,6 +34,9 @@ export interface Installation {
   newId: NewId;
   randomBytes: RandomBytes;
 }
+
+/** What another thread needs to open the same installation. */
+export type InstallationSource = Pick<Installation, "settings" | "environmentKey">;
 
 /** Prints a progress message for a waiting operator. */
 type ReportProgress = (text: string) => void;
@@ -65,7 +70,8 @@ export async function openInstallation(
     await db.close();
     throw error;
   }
-  return createInstallation(settings, presentKeyring ?? openKeyring({ file, fromEnv }), db, reportProgress);
+  const keyring = presentKeyring ?? openKeyring({ file, fromEnv });
+  return createInstallation(settings, { keyring, environmentKey: fromEnv, db }, reportProgress);
 }
 
 /** There is no installation at this location. A mistyped directory must not pass for an empty installation. */
@@ -128,7 +134,26 @@ export async function openToPlan(settings: Settings, environment: Environment): 
   const fromEnv = readMasterKey(environment);
   const hasKey = fromEnv !== undefined || existsSync(file);
   const keyring = hasKey ? openKeyring({ file, fromEnv }) : openTemporaryKeyring();
-  return createInstallation(settings, keyring, await openDb("sqlite::memory:"), ignoreProgress);
+  const db = await openDb("sqlite::memory:");
+  return createInstallation(settings, { keyring, environmentKey: fromEnv, db }, ignoreProgress);
+}
+
+/** Opens an installation that this process has open, with another connection to its database. */
+export async function openInThread({ settings, environmentKey }: InstallationSource): Promise<Installation> {
+  const keyring = openKeyring({ file: settings.masterKeyFile, fromEnv: environmentKey });
+  const db = await openDb(settings.databaseUrl, { processes: settings.process?.count });
+  try {
+    const pepper = await loadPepper(db, keyring);
+    return assembleInstallation(settings, { db, keyring, pepper, environmentKey });
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+/** No other connection can open the database. */
+export function isInMemory({ databaseUrl }: Settings): boolean {
+  return parseSqlitePath(databaseUrl) === ":memory:";
 }
 
 async function isStoreEmpty(settings: Settings): Promise<boolean> {
@@ -170,7 +195,7 @@ async function openExisting(
     const pepper = await readPepper(db, keyring);
     if (pepper === null)
       throw new NoInstallationError("The first start was not completed.", "Start the gateway once.");
-    return assembleInstallation(settings, { db, keyring, pepper });
+    return assembleInstallation(settings, { db, keyring, pepper, environmentKey: fromEnv });
   } catch (error) {
     await db.close();
     throw error;
@@ -209,10 +234,10 @@ async function migrateStore(db: Db, databaseUrl: string): Promise<void> {
 
 async function createInstallation(
   settings: Settings,
-  keyring: Keyring,
-  db: Db,
+  opened: Pick<Installation, "keyring" | "environmentKey" | "db">,
   reportProgress: ReportProgress,
 ): Promise<Installation> {
+  const { keyring, db } = opened;
   try {
     const ahead = await changesAhead(db);
     if (ahead !== null) {
@@ -221,7 +246,7 @@ async function createInstallation(
     }
     await migrateStore(db, settings.databaseUrl);
     const pepper = await loadPepper(db, keyring);
-    return assembleInstallation(settings, { db, keyring, pepper });
+    return assembleInstallation(settings, { ...opened, pepper });
   } catch (error) {
     await db.close();
     throw error;
@@ -230,12 +255,11 @@ async function createInstallation(
 
 function assembleInstallation(
   settings: Settings,
-  { db, keyring, pepper }: { db: Db; keyring: Keyring; pepper: Uint8Array },
+  { pepper, ...opened }: Pick<Installation, "keyring" | "environmentKey" | "db"> & { pepper: Uint8Array },
 ): Installation {
   return {
+    ...opened,
     settings,
-    db,
-    keyring,
     contentKeyring: deriveContentKeyring(pepper),
     digest: openDigester(pepper),
     clock: systemClock,

@@ -33,8 +33,17 @@ export const limits = {
   modelNameCharsMax: 256,
   /** A body of the console API from a signed-in user. */
   apiBodyBytesMax: 256 * KiB,
-  /** A body of bulk operations by administrators, such as a whole configuration file as text within JSON. */
-  apiBulkBodyBytesMax: 33 * MiB,
+  /** A body of bulk operations by administrators, and of directories. */
+  apiBulkBodyBytesMax: 2 * MiB,
+  /**
+   * A configuration file or price list that is sent to the gateway, and the body with this text: parsing a longer one
+   * holds the event loop. 10,000 keys of 5,000 users take 1 to 2 MiB. The command line reads files up to
+   * `configFileBytesMax`.
+   */
+  apiFileBytesMax: 4 * MiB,
+  apiFileBodyBytesMax: 6 * MiB,
+  /** Values of such a file: entries, fields and elements of lists. 10,000 keys of 5,000 users have 60,000 to 120,000. */
+  apiFileValuesMax: 131_072,
   /**
    * JSON values of such a body: elements, members and containers. A schema looks at each of them and describes each that
    * is wrong, which holds the event loop. The largest forms list the models of a group.
@@ -376,6 +385,8 @@ export const limits = {
   configProblemsMax: 1_000,
   /** Expansions of YAML aliases: above this number, a small file can occupy a lot of memory. */
   configAliasesMax: 100,
+  /** Nesting of the values of a file. Its own fields are ten deep. */
+  configDepthMax: 64,
   /** The inexpensive request with which `doctor` tests an account. */
   doctorTimeoutMs: 10_000,
   /** How much of its response, a list of models, is read. */

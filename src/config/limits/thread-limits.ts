@@ -43,15 +43,12 @@ export const threadLimits = {
     /** What a response repeats of its request, such as its tools. */
     repeatedCharsMax: 4 * MiB,
   },
-  /**
-   * What reading a long file may take. A file of 16 MiB with 160,000 users and keys takes 2.3 GiB and 25 s; a quoted text
-   * of this length with as many lines would take 11 GiB.
-   */
-  configParsing: {
-    baseMemoryBytes: 256 * MiB,
-    memoryBytesPerChar: 256,
-    memoryBytesMax: 3_072 * MiB,
-    timeoutMs: 300_000,
-    checkMs: 50,
+  /** Files of the console API. Reading 4 MiB took up to 13 s and 850 MiB for the densest lines, 1.3 GiB for quotes. */
+  fileThread: {
+    ...thread,
+    jobCpuMs: 120_000,
+    jobMs: 300_000,
+    jobMemoryBytes: 1_280 * MiB,
+    waitingMax: 8,
   },
 } as const;

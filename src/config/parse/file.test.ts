@@ -633,3 +633,28 @@ describe("secrets in problems", () => {
     }
   });
 });
+
+describe("the size of a file", () => {
+  const read = (text: string, valuesMax: number) => {
+    const parsed = parseGatewayFile(text, { fileName: "f", environment: {}, valuesMax });
+    return parsed.ok ? [] : parsed.problems.map(({ message }) => message);
+  };
+  const text = "groups: [{ name: a }]";
+
+  test("is at most the number of values that the reader accepts: lists, entries and fields", () => {
+    expect(read(text, 4)).toEqual([]);
+    expect(read(text, 3)).toEqual([expect.stringContaining("The file has more than 3 values.")]);
+  });
+
+  test("counts what an alias repeats", () => {
+    expect(read("a: &a [1, 2, 3]\nb: [*a, *a]", 14)).not.toEqual([expect.stringContaining("values")]);
+    expect(read("a: &a [1, 2, 3]\nb: [*a, *a]", 13)).toEqual([expect.stringContaining("values")]);
+  });
+
+  test("is at most 64 levels", () => {
+    const nest = (depth: number) => `a: ${"[".repeat(depth)}${"]".repeat(depth)}`;
+    const tooDeep = ["The file is nested too deeply to be read."];
+    expect(read(nest(64), 1_000)).not.toEqual(tooDeep);
+    for (const depth of [65, 2_000]) expect(read(nest(depth), 1_000)).toEqual(tooDeep);
+  });
+});

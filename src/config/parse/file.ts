@@ -17,7 +17,6 @@ import {
 } from "../state/problem.ts";
 import { checkReferences } from "./check.ts";
 import { type KnownNames, NO_KNOWN_NAMES } from "./references.ts";
-import { readTreeInWorker } from "./yaml-in-worker.ts";
 import { plainTree, readTree, type Tree, type TreeResult } from "./yaml-tree.ts";
 
 export interface Source {
@@ -26,6 +25,8 @@ export interface Source {
   environment: Readonly<Record<string, string | undefined>>;
   /** Names that the file may refer to without defining them. */
   known?: KnownNames;
+  /** A file with more values is rejected. */
+  valuesMax?: number | undefined;
 }
 
 export type ParsedFile =
@@ -39,11 +40,6 @@ export type ParsedFile =
 
 export function parseGatewayFile(text: string, source: Source): ParsedFile {
   return parseFile(text, source, gatewayFile, buildFileChecks(source.known ?? NO_KNOWN_NAMES));
-}
-
-/** Like `parseGatewayFile`, for a process that serves requests at the same time. */
-export function parseGatewayFileInWorker(text: string, source: Source): Promise<ParsedFile> {
-  return parseFileInWorker(text, source, gatewayFile, buildFileChecks(source.known ?? NO_KNOWN_NAMES));
 }
 
 /** Like `parseGatewayFile`, for a document without a text: its problems have a field and no line. */
@@ -69,27 +65,17 @@ type ExtraChecks = (value: unknown, tree: Tree) => { findProblems: FieldProblem[
 
 const NO_CHECKS: ExtraChecks = () => ({ findProblems: [] });
 
-/** Parses a file of any schema. A long text is read in a worker thread. */
-export async function parseFileInWorker<Schema extends z.ZodType>(
-  text: string,
-  source: Omit<Source, "known">,
-  schema: Schema,
-  checks: ExtraChecks = NO_CHECKS,
-): Promise<Parsed<z.output<Schema>>> {
-  const { environment } = source;
-  return (
-    rejectText(text, source) ??
-    checkParsed(await readTreeInWorker({ text, environment }), source, schema, checks)
-  );
-}
-
+/** Parses a file of any schema. */
 export function parseFile<Schema extends z.ZodType>(
   text: string,
   source: Omit<Source, "known">,
   schema: Schema,
   checks: ExtraChecks = NO_CHECKS,
 ): Parsed<z.output<Schema>> {
-  return rejectText(text, source) ?? checkParsed(readTree(text, source.environment), source, schema, checks);
+  return (
+    rejectText(text, source) ??
+    checkParsed(readTree(text, source.environment, source.valuesMax), source, schema, checks)
+  );
 }
 
 /** Returns the problem of a text that must not be parsed, or null. */

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { listChanges, parsePriceList } from "./price-list-file.ts";
 
 async function read(text: string) {
-  const parsed = await parsePriceList(text, "prices.yaml", null);
+  const parsed = parsePriceList(text, { fileName: "prices.yaml" }, null);
   if (!parsed.ok) throw new Error(JSON.stringify(parsed.problems));
   return parsed.list;
 }
@@ -50,7 +50,7 @@ test.each([
   ["no price", "date: 2026-11-01\nmodels: { m: { price: {} } }", "models.m.price"],
   ["an unknown unit", 'date: 2026-11-01\nmodels: { m: { price: { inputs: "1" } } }', "models.m.price.inputs"],
 ])("%s is rejected with its field", async (_, text, field) => {
-  const parsed = await parsePriceList(text, "prices.yaml", null);
+  const parsed = parsePriceList(text, { fileName: "prices.yaml" }, null);
   expect(parsed.ok ? [] : parsed.problems.map((problem) => problem.field)).toEqual([field]);
 });
 

@@ -9,7 +9,7 @@ import { changedFields, createdFields, type FormattedFields } from "../state/dif
 import { MODEL_SHAPE } from "../state/file-shape.ts";
 import type { Problem } from "../state/problem.ts";
 import type { Change } from "../state/step.ts";
-import { parseFileInWorker } from "./file.ts";
+import { parseFile, type Source } from "./file.ts";
 
 const listedModels = z.record(modelName, fields({ price: priceField, ...modelSizes }));
 const isDay = (value: string) => value.length === 10 && instantMs(value) !== null;
@@ -24,13 +24,13 @@ function dateSince(inUse: PriceList | null) {
 }
 
 /** Rejects a list that is older than the active one: importing an old file by mistake would bill at old prices. */
-export async function parsePriceList(
+export function parsePriceList(
   text: string,
-  fileName: string,
+  source: Pick<Source, "fileName" | "valuesMax">,
   inUse: PriceList | null,
-): Promise<{ ok: true; list: PriceList } | { ok: false; problems: Problem[] }> {
+): { ok: true; list: PriceList } | { ok: false; problems: Problem[] } {
   const priceListFile = fields({ date: dateSince(inUse), models: listedModels });
-  const parsed = await parseFileInWorker(text, { fileName, environment: {} }, priceListFile);
+  const parsed = parseFile(text, { ...source, environment: {} }, priceListFile);
   if (!parsed.ok) return parsed;
   const { date, models } = parsed.file;
   const listed = Object.entries(models).map(([name, model]): [string, ListedModel] => [

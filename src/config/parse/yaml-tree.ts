@@ -38,21 +38,10 @@ export interface SyntaxProblem {
 
 export type TreeResult = { ok: true; tree: Tree } | { ok: false; problems: SyntaxProblem[] };
 
-/** The compact data of a tree, which can be passed between threads. */
-export type TreeData =
-  | {
-      ok: true;
-      value: unknown;
-      problems: FieldProblem[];
-      /** The paths of all fields, one per line. A name that contains a line break is quoted. */
-      fields: string;
-      /** For each field, the offsets of its name and of its value; -1 if it has none. */
-      offsets: Int32Array;
-      lineStarts: number[];
-      variables: ReadonlyMap<string, readonly string[]>;
-      broken: ReadonlySet<string>;
-    }
-  | { ok: false; problems: SyntaxProblem[] };
+/** The text has more values than its reader accepts. */
+class TooManyValues extends Error {
+  override readonly name = "TooManyValues";
+}
 
 const SYNTAX_PROBLEMS_MAX = 20;
 
@@ -63,32 +52,37 @@ interface FieldPosition {
   broken: boolean;
 }
 
-export function readTree(text: string, environment: Environment): TreeResult {
-  return buildTree(readTreeData(text, environment));
+/** Reads at most `valuesMax` values: entries, fields and elements of lists. */
+export function readTree(
+  text: string,
+  environment: Environment,
+  valuesMax = Number.POSITIVE_INFINITY,
+): TreeResult {
+  try {
+    return parseTree(text, environment, valuesMax);
+  } catch (error) {
+    // The parser recurses on nesting. Only that makes it throw.
+    const message =
+      error instanceof TooManyValues
+        ? `The file has more than ${valuesMax.toLocaleString("en-US")} values. Apply it in parts, or with the command line on the machine of the gateway.`
+        : "The file is nested too deeply to be read.";
+    return { ok: false, problems: [{ line: 1, column: 1, message }] };
+  }
 }
 
-export function readTreeData(text: string, environment: Environment): TreeData {
+function parseTree(text: string, environment: Environment, valuesMax: number): TreeResult {
   const lines = new LineCounter();
-  let document: Document.Parsed;
-  try {
-    document = parseDocument(text, {
-      lineCounter: lines,
-      // Pretty errors quote the line, which may contain a secret.
-      prettyErrors: false,
-      schema: "core",
-      strict: true,
-      // Duplicates are reported below, with their field. The parser would compare every name with every other.
-      uniqueKeys: false,
-      // "silent" would also suppress the error about a second document.
-      logLevel: "error",
-    });
-  } catch {
-    // The parser recurses on nesting. Only that makes it throw.
-    return {
-      ok: false,
-      problems: [{ line: 1, column: 1, message: "The file is nested too deeply to be read." }],
-    };
-  }
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    // Pretty errors quote the line, which may contain a secret.
+    prettyErrors: false,
+    schema: "core",
+    strict: true,
+    // Duplicates are reported below, with their field. The parser would compare every name with every other.
+    uniqueKeys: false,
+    // "silent" would also suppress the error about a second document.
+    logLevel: "error",
+  });
   const lineAtOffset = (offset: number) => positionAt(lines, offset).line;
   const fatal: SyntaxProblem[] = [...document.errors, ...document.warnings]
     // One missing bracket can cause thousands of errors. The first few lead to it.
@@ -101,37 +95,30 @@ export function readTreeData(text: string, environment: Environment): TreeData {
     });
   if (fatal.length > 0) return { ok: false, problems: fatal };
 
-  const builder = new TreeBuilder(document, environment);
+  const builder = new TreeBuilder(document, environment, valuesMax);
   const value = builder.build(document.contents);
-  const { problems } = builder;
-  const all = [...builder.positions];
-  return {
-    ok: true,
-    value,
-    problems,
-    fields: all.map(([field]) => field).join("\n"),
-    offsets: Int32Array.from(
-      all.flatMap(([, position]) => [position.keyOffset ?? -1, position.valueOffset ?? -1]),
-    ),
-    lineStarts: lines.lineStarts,
-    variables: new Map(
-      all
-        .filter(([, { variables }]) => variables.length > 0)
-        .map(([field, position]) => [field, position.variables]),
-    ),
-    broken: new Set(all.filter(([, { broken }]) => broken).map(([field]) => field)),
-  };
+  return { ok: true, tree: buildTree(value, builder, lines) };
 }
 
-export function buildTree(data: TreeData): TreeResult {
-  if (!data.ok) return data;
-  const { value, problems, variables, broken } = data;
-  const locate = locator(data);
-  const tree: Tree = {
+function buildTree(
+  value: unknown,
+  { positions, problems }: Pick<TreeBuilder, "positions" | "problems">,
+  lines: LineCounter,
+): Tree {
+  const broken = new Set([...positions].filter(([, position]) => position.broken).map(([field]) => field));
+  return {
     value,
     problems,
-    locate,
-    variablesIn: (path) => (variables.size === 0 ? [] : (variables.get(fieldProblem(path)) ?? [])),
+    locate(path, onKey = false) {
+      for (let length = path.length; length >= 0; length--) {
+        const position = positions.get(fieldProblem(path.slice(0, length)));
+        const { keyOffset = null, valueOffset = null } = position ?? {};
+        const offset = onKey ? (keyOffset ?? valueOffset) : (valueOffset ?? keyOffset);
+        if (offset !== null) return positionAt(lines, offset);
+      }
+      return { line: 1, column: 1 };
+    },
+    variablesIn: (path) => positions.get(fieldProblem(path))?.variables ?? [],
     isBroken(path) {
       if (broken.size === 0) return false;
       for (let length = path.length; length >= 0; length--) {
@@ -139,25 +126,6 @@ export function buildTree(data: TreeData): TreeResult {
       }
       return false;
     },
-  };
-  return { ok: true, tree };
-}
-
-/** Returns a function that finds positions. Its index is built on first use, because only error messages need it. */
-function locator(data: Pick<TreeData & { ok: true }, "fields" | "offsets" | "lineStarts">): Tree["locate"] {
-  const lines = new LineCounter();
-  lines.lineStarts = data.lineStarts;
-  let indexes: ReadonlyMap<string, number> | null = null;
-  return (path, onKey = false) => {
-    indexes ??= new Map(data.fields.split("\n").map((field, index) => [field, index]));
-    for (let length = path.length; length >= 0; length--) {
-      const index = indexes.get(fieldProblem(path.slice(0, length)));
-      if (index === undefined) continue;
-      const [key = -1, value = -1] = data.offsets.subarray(index * 2, index * 2 + 2);
-      const offset = (onKey ? [key, value] : [value, key]).find((at) => at !== -1);
-      if (offset !== undefined) return positionAt(lines, offset);
-    }
-    return { line: 1, column: 1 };
   };
 }
 
@@ -183,14 +151,18 @@ class TreeBuilder {
   readonly problems: FieldProblem[] = [];
   readonly #document: Document.Parsed;
   readonly #environment: Environment;
+  readonly #valuesMax: number;
   #aliases = 0;
 
-  constructor(document: Document.Parsed, environment: Environment) {
+  constructor(document: Document.Parsed, environment: Environment, valuesMax: number) {
     this.#document = document;
     this.#environment = environment;
+    this.#valuesMax = valuesMax;
   }
 
   build(node: ParsedNode | null, path: Path = [], keyOffset: number | null = null): unknown {
+    if (path.length > limits.configDepthMax) throw new RangeError("nested too deeply");
+    if (this.positions.size >= this.#valuesMax) throw new TooManyValues();
     const position: FieldPosition = {
       keyOffset,
       valueOffset: node?.range[0] ?? null,

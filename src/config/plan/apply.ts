@@ -13,7 +13,7 @@ import { readOpenings } from "../../store/money/entries.ts";
 import { defaultBaseUrl } from "../account-defaults.ts";
 import type { Installation } from "../installation/installation.ts";
 import { localAddressText } from "../parse/check-account.ts";
-import { checkDocument, parseGatewayFileInWorker } from "../parse/file.ts";
+import { checkDocument, parseGatewayFile, type Source } from "../parse/file.ts";
 import { type KnownNames, NO_KNOWN_NAMES, REFERENCE_SECTIONS, readKnownNames } from "../parse/references.ts";
 import type { GatewayDocument, GatewayFile } from "../schema/schema.ts";
 import type { FieldProblem, Problem } from "../state/problem.ts";
@@ -43,10 +43,8 @@ export type PlanResult =
   /** `isOutOfScope`: the problems are changes that the service account may not make. */
   | { ok: false; problems: Problem[]; isOutOfScope?: boolean };
 
-export interface FileSource {
+export interface FileSource extends Omit<Source, "known"> {
   text: string;
-  fileName: string;
-  environment: Readonly<Record<string, string | undefined>>;
   /** Reads a file that the text names. Only the command line on the host has one. */
   readFile?: ReadFile;
 }
@@ -62,7 +60,7 @@ export async function planChanges(
   const state = await readState(db);
   // The file cannot refer to names that pruning removes.
   const known = options.prune ? NO_KNOWN_NAMES : readKnownNames(state);
-  const parsed = await parseGatewayFileInWorker(source.text, { ...source, known });
+  const parsed = parseGatewayFile(source.text, { ...source, known });
   if (!parsed.ok) return parsed;
   const { file, problemAt } = parsed;
   if (options.prune && isEmptyDocument(file)) {
@@ -162,7 +160,10 @@ async function buildPlan(
 /** The author that the audit log records. */
 export type ChangeAuthor = Pick<ChangeEntry, "actor" | "address">;
 
-const SYSTEM_AUTHOR: ChangeAuthor = { actor: { kind: "system", id: null, name: "gateway" }, address: null };
+export const SYSTEM_AUTHOR: ChangeAuthor = {
+  actor: { kind: "system", id: null, name: "gateway" },
+  address: null,
+};
 
 export async function applyChanges(
   { db, clock }: Pick<Installation, "db" | "clock">,
@@ -186,7 +187,7 @@ export async function applyChanges(
  * happen again. `plan` must use only the database that is passed to it: on SQLite, a query on another
  * connection would wait for the end of this transaction.
  */
-export async function applyExclusively(
+async function applyExclusively(
   { db, clock }: Pick<Installation, "db" | "clock">,
   plan: (tx: Db) => Promise<PlannedChanges>,
   author: ChangeAuthor = SYSTEM_AUTHOR,
@@ -197,6 +198,25 @@ export async function applyExclusively(
     await write(tx, clock, planned, author);
     return planned;
   });
+}
+
+/**
+ * Plans and applies. Planning happens without a lock. Only if a concurrent change came first, it is repeated under the
+ * lock. `plan` must use only the database that is passed to it.
+ */
+export async function applyLatest(
+  installation: Pick<Installation, "db" | "clock">,
+  author: ChangeAuthor,
+  plan: (db: Db) => Promise<PlannedChanges>,
+): Promise<PlannedChanges> {
+  try {
+    const planned = await plan(installation.db);
+    await applyChanges(installation, planned, author);
+    return planned;
+  } catch (error) {
+    if (error instanceof ConcurrentChangeError) return applyExclusively(installation, plan, author);
+    throw error;
+  }
 }
 
 async function write(

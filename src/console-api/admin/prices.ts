@@ -2,15 +2,10 @@
 
 import { z } from "zod";
 import { limits } from "../../config/limits/product-limits.ts";
-import { listChanges, listedModelFields, parsePriceList } from "../../config/parse/price-list-file.ts";
 import { BUNDLED_PRICES, findListed } from "../../money/price-list.ts";
-import { computeOldestDate, listOldPrices } from "../../policy/old-prices.ts";
-import { unpricedPublications } from "../../policy/publication.ts";
-import { transaction } from "../../store/engine/db.ts";
-import { readPolicy } from "../../store/policy/policy.ts";
-import { readPriceList, writePriceList } from "../../store/policy/price-list.ts";
-import { recordChange } from "../changes/audit-log-entry.ts";
-import { changeObject, changeResponse, problemObjects, problemsResponse } from "../changes/config-view.ts";
+import { readPriceList } from "../../store/policy/price-list.ts";
+import { changeAuthor } from "../changes/audit-log-entry.ts";
+import { changeResponse, problemsResponse } from "../files/config-view.ts";
 import { priceForm } from "../forms/policy-forms.ts";
 import { namedPage } from "../http/named-page.ts";
 import { buildPage, pageQuery, searchQuery } from "../http/page.ts";
@@ -83,10 +78,10 @@ export const adminPriceRoutes = {
     summary: "Update the custom price list, or preview the changes",
     body: z.strictObject({
       /** YAML or JSON with `date`, and `models` with a `price` each. */
-      text: z.string().max(limits.configFileBytesMax),
+      text: z.string().max(limits.apiFileBytesMax),
       dry_run: z.boolean(),
     }),
-    bodyBytesMax: limits.apiBulkBodyBytesMax,
+    bodyBytesMax: limits.apiFileBodyBytesMax,
     response: z.object({
       problems: problemsResponse,
       changes: z.array(changeResponse),
@@ -96,38 +91,11 @@ export const adminPriceRoutes = {
       /** List prices in use that were collected long ago; `unit` is null for a whole entry. */
       outdated: z.array(z.object({ model: z.string(), unit: z.string().nullable(), date: z.string() })),
     }),
-    async run({ installation: { db, clock }, gateway }, input) {
-      const { text, dry_run: dry } = input.body;
-      const parsed = await parsePriceList(text, "prices", await readPriceList(db));
-      if (!parsed.ok) {
-        return {
-          problems: problemObjects(parsed.problems),
-          changes: [],
-          applied: false,
-          unpriced: [],
-          outdated: [],
-        };
-      }
-      const { list } = parsed;
-      const changes = await transaction(db, async (tx) => {
-        const changesFound = listChanges(await readPriceList(tx), list);
-        if (changesFound.length === 0 || dry) return changesFound;
-        await writePriceList(tx, list);
-        const entry = { atMs: clock.nowMs(), action: "price_list.change", target: "price list" };
-        await recordChange(tx, input, { ...entry, changes: changesFound.flatMap(listedModelFields) });
-        return changesFound;
-      });
-      if (!dry) await gateway.policy.refresh();
-      const records = { ...(await readPolicy(db)), priceList: list };
-      const unpriced = unpricedPublications(records);
-      const oldestDate = computeOldestDate(clock.nowMs(), limits.priceAgeDaysMax);
-      return {
-        problems: [],
-        changes: changes.map(changeObject),
-        applied: !dry && changes.length > 0,
-        unpriced,
-        outdated: listOldPrices(records, oldestDate),
-      };
+    async run({ files, gateway }, input) {
+      const { text, dry_run: isDryRun } = input.body;
+      const response = await files.run({ kind: "prices", text, isDryRun }, changeAuthor(input));
+      if (!isDryRun) await gateway.policy.refresh();
+      return response;
     },
   }),
 };

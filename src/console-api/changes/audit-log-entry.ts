@@ -1,5 +1,6 @@
 /** Records a change through the console API in the audit log. */
 
+import type { ChangeAuthor } from "../../config/plan/apply.ts";
 import { appendChange, type ChangeActor, type ChangeEntry } from "../../store/audit-log/audit-log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { Actor, ServiceActor } from "../http/route.ts";
@@ -17,11 +18,15 @@ export function auditLogActor(author: Author): ChangeActor {
   return { kind: "user", id: author.userId, name: author.email };
 }
 
+export function changeAuthor({ actor, clientAddress }: RouteCaller): ChangeAuthor {
+  return { actor: auditLogActor(actor), address: clientAddress };
+}
+
 /** Last in a transaction: it locks the end of the audit log. */
 export function recordChange(
   tx: Db,
-  { actor, clientAddress }: RouteCaller,
+  caller: RouteCaller,
   entry: Pick<ChangeEntry, "atMs" | "action" | "target" | "changes">,
 ): Promise<void> {
-  return appendChange(tx, { ...entry, actor: auditLogActor(actor), address: clientAddress });
+  return appendChange(tx, { ...entry, ...changeAuthor(caller) });
 }

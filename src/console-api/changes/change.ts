@@ -5,23 +5,16 @@
 
 import { z } from "zod";
 import { limits } from "../../config/limits/product-limits.ts";
-import {
-  applyChanges,
-  applyExclusively,
-  type PlannedChanges,
-  type PlanResult,
-  planDocument,
-} from "../../config/plan/apply.ts";
+import { applyLatest, type PlannedChanges, type PlanResult, planDocument } from "../../config/plan/apply.ts";
 import { ConcurrentChangeError } from "../../config/plan/concurrent-change.ts";
 import type { Removals } from "../../config/plan/plan-removals.ts";
 import type { GatewayDocument } from "../../config/schema/schema.ts";
 import type { Problem } from "../../config/state/problem.ts";
 import { type ApiError, paramError } from "../../errors.ts";
-import type { Db } from "../../store/engine/db.ts";
 import { readRevisions } from "../../store/engine/revisions.ts";
 import type { PolicyContext, StoreContext } from "../context.ts";
 import type { Actor, ApiCaller } from "../http/route.ts";
-import { auditLogActor } from "./audit-log-entry.ts";
+import { changeAuthor } from "./audit-log-entry.ts";
 
 /** The caller, as a route knows it. */
 export interface ConsoleAuthor<Who extends ApiCaller = Actor> {
@@ -39,13 +32,15 @@ export type PlanContext = StoreContext;
 type DocumentSource = GatewayDocument | ((context: PlanContext) => Promise<GatewayDocument>);
 
 /** In file shape: entries in the document are created or changed, all others are kept. */
-export function changePolicy(
+export async function changePolicy(
   context: PolicyContext,
-  author: ConsoleAuthor,
+  caller: ConsoleAuthor,
   source: DocumentSource,
   removals: Removals = {},
 ): Promise<PlannedChanges> {
-  return changeWithLog(context, author, async (planContext) => {
+  const { installation, gateway } = context;
+  const applied = await applyLatest(installation, changeAuthor(caller), async (db) => {
+    const planContext = { installation: { ...installation, db } };
     const since = await readRevisions(planContext.installation.db);
     const document = typeof source === "function" ? await source(planContext) : source;
     const result = await planDocument(planContext.installation, document, {
@@ -59,29 +54,6 @@ export function changePolicy(
       (await readRevisions(planContext.installation.db)).policy !== since.policy;
     if (plan.steps.length === 0 && (await isOvertaken())) throw new ConcurrentChangeError();
     return plan;
-  });
-}
-
-/**
- * Writes the plan with its audit log entries, and waits until the running gateway uses it. Planning happens
- * without a lock. Only if a concurrent change came first, it is repeated under the lock.
- */
-export async function changeWithLog(
-  context: PolicyContext,
-  { actor, clientAddress }: ConsoleAuthor<ApiCaller>,
-  plan: (planContext: PlanContext) => Promise<PlannedChanges>,
-): Promise<PlannedChanges> {
-  const { installation, gateway } = context;
-  const author = { actor: auditLogActor(actor), address: clientAddress };
-  const planUnderLock = (db: Db) => plan({ installation: { ...installation, db } });
-  const planAndApply = async () => {
-    const planned = await plan(context);
-    await applyChanges(installation, planned, author);
-    return planned;
-  };
-  const applied = await planAndApply().catch((error: unknown) => {
-    if (error instanceof ConcurrentChangeError) return applyExclusively(installation, planUnderLock, author);
-    throw error;
   });
   await gateway.policy.refresh();
   return applied;

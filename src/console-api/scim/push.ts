@@ -15,7 +15,6 @@ import { requireLiveActor } from "../auth/actor.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext, PolicyContext } from "../context.ts";
 import { fieldError } from "../http/field-error.ts";
-import { asRejection } from "../http/rejections.ts";
 import {
   type ConsoleRoute,
   forServices,
@@ -23,6 +22,7 @@ import {
   type RouteInput,
   type ServiceActor,
 } from "../http/route.ts";
+import { asRejection } from "../rejections.ts";
 
 type PushInput = RouteInput<Record<string, string>, Record<string, unknown>, unknown, ServiceActor>;
 

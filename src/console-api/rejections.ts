@@ -1,8 +1,8 @@
 /** Maps errors of the lower layers to API errors. Unmapped errors are internal, and their text is not shown. */
 
-import { MoneyOperationRejected, type MoneyRejection } from "../../billing/operations/rejection.ts";
-import { ApiError, asApiError, type ErrorCode } from "../../errors.ts";
-import { StoreConflict, type StoreConflictReason } from "../../store/engine/conflict.ts";
+import { MoneyOperationRejected, type MoneyRejection } from "../billing/operations/rejection.ts";
+import { ApiError, asApiError, type ErrorCode } from "../errors.ts";
+import { StoreConflict, type StoreConflictReason } from "../store/engine/conflict.ts";
 
 const CONFLICTS: Readonly<Record<StoreConflictReason, ErrorCode>> = {
   duplicate: "conflict",
