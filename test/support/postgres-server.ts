@@ -7,6 +7,7 @@ import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
+import { findFastFolder } from "./fast-folder.ts";
 import { findBinaries, freePort, installPostgres } from "./postgres.ts";
 
 const READY_WITHIN_MS = 60_000;
@@ -207,7 +208,7 @@ function runBinary(name: string, args: readonly string[]): void {
 }
 
 function createFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "gateway-pg-server-"));
+  const folder = mkdtempSync(join(findFastFolder(), "gateway-pg-server-"));
   giveToOwner(folder);
   return folder;
 }

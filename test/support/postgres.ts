@@ -5,12 +5,12 @@
 
 import { afterAll, beforeAll } from "bun:test";
 import { chownSync, existsSync, mkdtempSync, readdirSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
 import { type Db, openDb } from "../../src/store/engine/db.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";
 import { createPartitionsAhead } from "../../src/store/usage/usage-partitions.ts";
+import { findFastFolder } from "./fast-folder.ts";
 
 const INSTALLATIONS = "/usr/lib/postgresql";
 const READY_WITHIN_MS = 30_000;
@@ -104,7 +104,7 @@ binaries=$1 folder=$2 port=$3
 "$binaries/initdb" --pgdata "$folder/data" --username=postgres --auth=trust --encoding=UTF8 --locale=C \
   --no-sync --no-instructions >"$folder/log" 2>&1 </dev/null
 "$binaries/postgres" -D "$folder/data" -k "$folder" -p "$port" -h 127.0.0.1 \
-  -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_connections=200 \
+  -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c max_wal_size=256MB -c max_connections=200 \
   >>"$folder/log" 2>&1 </dev/null 3<&- &
 server=$!
 (cat >/dev/null; kill -QUIT "$server") <&3 2>/dev/null &
@@ -114,7 +114,7 @@ rm -rf "$folder"
 `;
 
 async function tryToStart(binaries: string): Promise<Cluster> {
-  const folder = mkdtempSync(join(tmpdir(), "gateway-pg-"));
+  const folder = mkdtempSync(join(findFastFolder(), "gateway-pg-"));
   const port = freePort();
   const keeper = Bun.spawn(
     [...asUnprivileged(folder), "sh", "-c", CLUSTER_KEEPER, "sh", binaries, folder, String(port)],
