@@ -18,7 +18,10 @@ export function createMemoryFolder(): string | null {
     const folder = mkdtempSync(`${MEMORY}/mg-`);
     // Other users may pass through it: PostgreSQL does not run as root.
     chmodSync(folder, 0o711);
-    process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
+    // Servers of the tests may still be deleting their files.
+    process.on("exit", () =>
+      rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }),
+    );
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => process.exit(1));
     return folder;
   } catch {

@@ -1,6 +1,6 @@
 /** Creates empty installations in temporary directories. */
 
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseSqlitePath } from "../../store/engine/db.ts";
@@ -31,16 +31,23 @@ function readTestSettings(folder: string): Settings {
   return result.settings;
 }
 
-/** The files of an installation that was created and closed. One for each process of the test runner. */
-let template: Promise<Settings> | null = null;
+interface Template {
+  readonly database: Uint8Array;
+  readonly masterKey: Uint8Array;
+}
 
-async function createTemplate(): Promise<Settings> {
+/** The files of an installation that was created and closed. One for each process of the test runner. */
+let template: Promise<Template> | null = null;
+
+async function createTemplate(): Promise<Template> {
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-template-"));
-  process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
   const settings = readTestSettings(folder);
   const { db } = await openInstallation(settings, {});
   await db.close();
-  return settings;
+  const database = readFileSync(parseSqlitePath(settings.databaseUrl) ?? "");
+  const masterKey = readFileSync(settings.masterKeyFile);
+  rmSync(folder, { recursive: true });
+  return { database, masterKey };
 }
 
 /**
@@ -55,10 +62,10 @@ export async function openNewInstallation(
   const hasOwnKey = environment.MODEL_GATEWAY_MASTER_KEY !== undefined || existsSync(settings.masterKeyFile);
   if (path !== null && path !== ":memory:" && !existsSync(path) && !hasOwnKey) {
     template ??= createTemplate();
-    const source = await template;
+    const { database, masterKey } = await template;
     mkdirSync(settings.dataDir, { recursive: true, mode: 0o700 });
-    copyFileSync(parseSqlitePath(source.databaseUrl) ?? "", path);
-    copyFileSync(source.masterKeyFile, settings.masterKeyFile);
+    writeFileSync(path, database, { mode: 0o600 });
+    writeFileSync(settings.masterKeyFile, masterKey, { mode: 0o600 });
   }
   return openInstallation(settings, environment);
 }
