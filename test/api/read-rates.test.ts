@@ -1,8 +1,8 @@
-/** Calls for models, usage and requests are free of charge, so their rate is bounded for each key. */
+/** Calls for models, usage, requests and stored responses are free of charge, so their rate is bounded for each key. */
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { limits } from "../../src/config/limits/product-limits.ts";
-import { type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
+import { OTHER_KEY, type RunningGateway, startTestGateway, TEST_KEY } from "../support/running-gateway.ts";
 
 let gateway: RunningGateway;
 beforeAll(async () => {
@@ -11,6 +11,21 @@ beforeAll(async () => {
 afterAll(() => gateway.stop());
 
 const PATHS = ["/v1/models", "/v1/models/gpt-none", "/v1/usage", "/v1/requests/req_none", "/v1beta/models"];
+
+const RESPONSE = `/v1/responses/resp_${Bun.randomUUIDv7()}`;
+
+test("so is that of calls on stored responses, which search the database or list long inputs", async () => {
+  const { burst } = limits.readsOfKey;
+  const statuses = await Promise.all(
+    Array.from({ length: burst + 100 }, async (_, i) => {
+      const path = i % 2 === 0 ? RESPONSE : `${RESPONSE}/input_items`;
+      const headers = { authorization: `Bearer ${OTHER_KEY}` };
+      return (await fetch(gateway.url + path, { headers })).status;
+    }),
+  );
+  expect(new Set(statuses)).toEqual(new Set([404, 429]));
+  expect(statuses.filter((status) => status === 404).length).toBeGreaterThanOrEqual(burst);
+});
 
 test("a key that calls them without a pause is rejected with 429 and Retry-After", async () => {
   const { burst, perSecond } = limits.readsOfKey;

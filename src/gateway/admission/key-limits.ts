@@ -88,7 +88,7 @@ export class KeyRate {
 function tooManyCallsError(): ApiError {
   return new ApiError(
     "rate_limit_exceeded",
-    "This API key calls the endpoints for models, usage and requests too often. Please try again in 1s.",
+    "This API key calls the endpoints for models, usage, requests and stored responses too often. Please try again in 1s.",
     { headers: { "retry-after": "1" } },
   );
 }

@@ -37,6 +37,7 @@ import { hasAccount } from "../../store/policy/accounts.ts";
 import type { PendingUse } from "../../store/usage/usage.ts";
 import { allowInterface } from "../admission/admit.ts";
 import { type Authenticator, authenticate } from "../admission/authenticate.ts";
+import type { KeyRate } from "../admission/key-limits.ts";
 import type { Call } from "../call.ts";
 import { isClientDisconnect } from "../client-disconnect.ts";
 import { EVENT_STREAM_LINES, JSON_LINES } from "../endpoints/error-response.ts";
@@ -79,6 +80,7 @@ export interface StoredResponseServices extends OwnResponseServices {
   readonly db: Db;
   readonly policy: Pick<LivePolicy, "snapshot">;
   readonly auth: Authenticator;
+  readonly reads: Pick<KeyRate, "take">;
   readonly lateUsage: Pick<LateUsage, "add">;
   readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;
   readonly dispatcher: OutboundRequest &
@@ -112,6 +114,7 @@ export async function callStoredResponse(
   const snapshot = services.policy.snapshot();
   const caller = authenticate(call.request.headers, snapshot, services.auth, call);
   allowInterface(caller, { interface: "responses" });
+  services.reads.take(caller.key.id);
   const own = await callOwnResponse(services, {
     ...stored,
     keyId: caller.key.id,
