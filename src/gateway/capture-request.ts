@@ -15,7 +15,7 @@ export function beginCapture(
   if (reason === null) return null;
   const { headers } = call.request;
   return captures.begin(reason, {
-    path: publicPath(endpoint).replace("{model}", endpoint.model ?? "{model}"),
+    path: publicPath(endpoint).replace("{model}", () => endpoint.model ?? "{model}"),
     transport: call.socketTurn === null ? "http" : "websocket",
     headers,
     secret: presentedSecret(headers),

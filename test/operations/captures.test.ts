@@ -187,6 +187,13 @@ describe("a group that captures all requests", () => {
     expect(JSON.parse(received.body?.text ?? "")).toEqual(JSON.parse(text));
   });
 
+  test("has the path with the model as the client wrote it", async () => {
+    const response = await gateway.call("/v1beta/models/a$&b$'c:generateContent", { contents: [] });
+    await response.text();
+    const { request } = await read(response.headers.get("x-request-id") ?? "");
+    expect(request.path).toBe("/v1beta/models/a$&b$'c:generateContent");
+  });
+
   test("has a body that is not JSON, as it came", async () => {
     const response = await gateway.call("/v1/chat/completions", '{"model": "fast", oops');
     await response.text();

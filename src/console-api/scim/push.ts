@@ -129,7 +129,7 @@ async function recordRejection(
   { method, path, error }: { method: string; path: string; error: ApiError },
 ): Promise<void> {
   const { db, clock, newId } = installation;
-  const request = `${method} ${path.replace(":id", params.id ?? "")}`;
+  const request = `${method} ${path.replace(":id", () => params.id ?? "")}`;
   gateway.log.warn("push_rejected", { request_id: requestId, request, reason: error.message });
   await recordRejectedPush(
     db,
