@@ -1,7 +1,9 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/each-engine.ts";
+import { measureSlowdown } from "../../../test/support/machine-speed.ts";
 import { groupRecord, keyRecord } from "../../records/records.test-support.ts";
-import type { Db } from "../engine/db.ts";
+import { type Db, openDb } from "../engine/db.ts";
+import { migrate } from "../engine/migrate.ts";
 import { integer } from "../engine/row.ts";
 import { putGroup } from "../policy/groups.ts";
 import { insertKey, revokeKey } from "../policy/keys.ts";
@@ -157,4 +159,29 @@ eachEngine(({ open }) => {
     expect(await db.sql`SELECT id FROM stored_response`).toEqual([{ id: "r1" }]);
     await expectExactSums(db);
   });
+});
+
+test("thousands of deleted responses are removed in turns of the event loop", async () => {
+  const db = await openDb("sqlite::memory:");
+  await migrate(db);
+  const ids = Array.from({ length: 12_000 }, (_, at) => `r${at}`);
+  await insertStoredResponses(
+    db,
+    ids.map((id, at) => response(id, { previousId: ids[at - 1] ?? null })),
+  );
+  await db.sql`UPDATE stored_response SET is_deleted = 1 WHERE id <> ${"r11999"}`;
+  const allowedMs = 30 * measureSlowdown();
+  const turnsMs: number[] = [];
+  let before = process.threadCpuUsage();
+  const timer = setInterval(() => {
+    const { user, system } = process.threadCpuUsage(before);
+    turnsMs.push((user + system) / 1_000);
+    before = process.threadCpuUsage();
+  }, 1);
+  expect(await deleteStoredResponse(db, "r11999", "k1")).toBe(true);
+  await Bun.sleep(5);
+  clearInterval(timer);
+  expect(Math.max(...turnsMs)).toBeLessThan(allowedMs);
+  expect(await db.sql`SELECT id FROM stored_response`).toHaveLength(0);
+  await db.close();
 });
