@@ -74,8 +74,12 @@ async function freeBytes(tx: Db, owner: string, bytes: number): Promise<void> {
   await tx.sql`DELETE FROM stored_response_owner WHERE owner = ${owner} AND bytes <= 0`;
 }
 
-/** One transaction for each conversation: on SQLite it blocks all other writers. */
+/**
+ * One transaction for each conversation, which blocks all other writers on SQLite, and one turn of the event loop:
+ * thousands may expire together.
+ */
 async function removeConversation(db: Db, id: string): Promise<void> {
+  await nextTurn();
   await transaction(db, async (tx) => {
     const [removed] = await tx.sql`DELETE FROM stored_conversation WHERE id = ${id} RETURNING owner, bytes`;
     await tx.sql`DELETE FROM stored_response WHERE conversation_id = ${id}`;
