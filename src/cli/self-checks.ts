@@ -47,6 +47,7 @@ export const SELF_CHECKS: readonly SelfCheck[] = [
   { name: "thread for translations", worker: "translation-worker.ts", run: checkTranslationThread },
   { name: "thread for captures", worker: "capture-worker.ts", run: checkCaptureThread },
   { name: "thread for checkpoints", worker: "wal-checkpoint-worker.ts", run: checkCheckpointThread },
+  { name: "thread for reports", worker: "sqlite-reader-worker.ts", run: checkReportThread },
   { name: "thread for the audit", worker: "reconciliation-worker.ts", run: checkAuditThread },
 ];
 
@@ -194,6 +195,17 @@ async function checkCheckpointThread(folder: string): Promise<string> {
     checkpointer.checkpoint();
     await checkpointer.close();
     require(readFileSync(storeFile(folder)).includes(mark), "did not checkpoint the write-ahead log");
+    return STARTED;
+  } finally {
+    await db.close();
+  }
+}
+
+async function checkReportThread(folder: string): Promise<string> {
+  const db = await openDb(storeUrl(folder));
+  try {
+    const [row] = await db.reports.sql`SELECT 1 AS one`;
+    require(row?.one === 1, "did not read the database");
     return STARTED;
   } finally {
     await db.close();

@@ -10,6 +10,7 @@ import type { Workload } from "./postgres-pool.ts";
 import { openSqlite } from "./sqlite.ts";
 import type { Db, StoreAccess } from "./transaction.ts";
 
+export { ReadRejected } from "./sqlite-reader.ts";
 export {
   type Db,
   type Engine,

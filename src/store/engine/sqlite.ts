@@ -1,12 +1,14 @@
 /** The SQLite engine, on `bun:sqlite`. */
 
-import { Database, SQLiteError, type Statement } from "bun:sqlite";
+import { Database, SQLiteError } from "bun:sqlite";
 import { chmodSync, existsSync, mkdirSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { createPrivateFile } from "../../base/private-file.ts";
 import { integer } from "./row.ts";
 import { sharedSync } from "./shared-sync.ts";
+import { openSqliteReader } from "./sqlite-reader.ts";
+import { StatementCache } from "./sqlite-statements.ts";
 import {
   createQueue,
   createSql,
@@ -14,7 +16,6 @@ import {
   openQueue,
   type Queue,
   type Row,
-  type SqlValue,
   type StoreAccess,
   type StoreConnection,
   withinTransaction,
@@ -23,7 +24,6 @@ import {
 
 const BUSY_TIMEOUT_MS = 5_000;
 const BUSY_PAUSE_MS_MAX = 20;
-const STATEMENT_CACHE_MAX = 400;
 /** 32 MB. A checkpoint waits for the disk; SQLite's default of 1,000 pages is reached after some 90 paid requests. */
 const WAL_PAGES_MAX = 8_000;
 /** 16 MB: as many pages as a large transaction changes. Pages that do not fit are written more than once. */
@@ -46,7 +46,8 @@ export async function openSqlite(path: string, access: StoreAccess): Promise<Db>
   const wal = new WalFile(`${path}-wal`, () =>
     writeQueue.inTurn(() => inTurn(() => outside.run("PRAGMA wal_checkpoint(TRUNCATE)", []))),
   );
-  return {
+  const reader = inMemory || isReadOnly ? null : openSqliteReader(path);
+  const db: Db = {
     engine: "sqlite",
     sql: createSql({
       engine: "sqlite",
@@ -60,15 +61,20 @@ export async function openSqlite(path: string, access: StoreAccess): Promise<Db>
             inTurn(() => connection.transact("BEGIN IMMEDIATE", () => withinWrite(inside, work))),
           )
         : inTurn(() => connection.transact("BEGIN", () => withinTransaction(outside, work))),
+    get reports() {
+      return reader ?? db;
+    },
     isAwaited,
     flush: inMemory ? async () => {} : () => wal.flush(),
     close: () =>
       inTurn(async () => {
+        await reader?.close();
         await wal.close();
         connection.close();
         if (leavesWal) removeUnusedWal(path);
       }),
   };
+  return db;
 }
 
 function openFile(path: string, isReadOnly: boolean): Database {
@@ -212,52 +218,6 @@ class WalFile {
     const opened = await this.#file?.catch(() => null);
     this.#file = null;
     await opened?.close();
-  }
-}
-
-interface CachedStatement {
-  statement: Statement<Row, SqlValue[]>;
-  /** Running a statement that returns no rows is cheaper. */
-  returnsRows: boolean;
-}
-
-class StatementCache {
-  readonly #driver: Database;
-  readonly #statements = new Map<string, CachedStatement>();
-
-  constructor(driver: Database) {
-    this.#driver = driver;
-  }
-
-  execute(text: string, values: readonly SqlValue[]): Row[] {
-    const { statement, returnsRows } = this.#prepare(text);
-    if (returnsRows) return statement.all(...values);
-    statement.run(...values);
-    return [];
-  }
-
-  executeEach(text: string, rows: readonly (readonly SqlValue[])[]): void {
-    const { statement } = this.#prepare(text);
-    for (const values of rows) statement.run(...values);
-  }
-
-  finalize(): void {
-    for (const { statement } of this.#statements.values()) statement.finalize();
-    this.#statements.clear();
-  }
-
-  #prepare(text: string): CachedStatement {
-    const cached = this.#statements.get(text);
-    if (cached !== undefined) return cached;
-    const statement = this.#driver.prepare<Row, SqlValue[]>(text);
-    const created = { statement, returnsRows: statement.columnNames.length > 0 };
-    this.#statements.set(text, created);
-    for (const [oldest, { statement: old }] of this.#statements) {
-      if (this.#statements.size <= STATEMENT_CACHE_MAX) break;
-      this.#statements.delete(oldest);
-      old.finalize();
-    }
-    return created;
   }
 }
 

@@ -27,6 +27,12 @@ export interface Db {
   readonly sql: Sql;
   /** Call `transaction` and `snapshot` instead. A transaction within another is a savepoint. */
   begin<T>(mode: Mode, work: (tx: Db) => Promise<T>): Promise<T>;
+  /**
+   * The same data, for reads whose work grows with the number of stored rows: lists, searches, sums. On SQLite they run
+   * in a worker thread, and a read that is too much is rejected with `ReadRejected`. Within a transaction this is the
+   * transaction itself.
+   */
+  readonly reports: Db;
   /** Whether other work of this process waits for the current write transaction to end. */
   isAwaited(): boolean;
   /**
@@ -143,6 +149,9 @@ export async function withinTransaction<T>(
       script: (text) => statement(() => connection.script(text)),
     }),
     begin: (_mode, nested) => whileOpen(() => withinSavepoint(connection, nested, depth, withinTransaction)),
+    get reports() {
+      return tx;
+    },
     isAwaited: connection.isAwaited,
     flush: () => Promise.reject(new Error("A transaction cannot be flushed before its end.")),
     close: () => Promise.reject(new Error("A transaction cannot be closed; it ends with its callback.")),
@@ -206,6 +215,9 @@ export async function withinWrite<T>(
       script: (text) => statement(() => connection.script(text)),
     }),
     begin: (_mode, inner) => beginNested(inner),
+    get reports() {
+      return tx;
+    },
     isAwaited: connection.isAwaited,
     flush: () => Promise.reject(new Error("A transaction cannot be flushed before its end.")),
     close: () => Promise.reject(new Error("A transaction cannot be closed; it ends with its callback.")),
