@@ -242,6 +242,14 @@ export function storeUnavailable(): ApiError {
   );
 }
 
+export function storeBusy(): ApiError {
+  return new ApiError(
+    "server_is_overloaded",
+    "The database is busy with other reads, or this one takes too long. Try again shortly, or narrow the filters or the range.",
+    { headers: { "retry-after": "5" } },
+  );
+}
+
 /** Anything that is not an `ApiError` is an internal error, and its text is not shown to the client. */
 export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;

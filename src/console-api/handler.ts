@@ -17,6 +17,7 @@ import { logFault } from "../observe/log.ts";
 import { SCIM_MEDIA, scimErrorResponse } from "../scim/scim-error.ts";
 import { findActor, readBearer, readUserAgent } from "./auth/actor.ts";
 import type { ConsoleContext } from "./context.ts";
+import { CallerTurns } from "./http/caller-turns.ts";
 import { presentedSession } from "./http/cookies.ts";
 import { compileRoutes } from "./http/match-route.ts";
 import { rejectForeignOrigin } from "./http/origin.ts";
@@ -53,6 +54,7 @@ export function openApiHandler(
   deadlines: Deadlines,
 ): ApiHandler {
   const find = compileRoutes(routes);
+  const run = openRunner(context);
 
   async function respond(call: ApiCall): Promise<Response | SharedResponse> {
     const { request, requestId } = call;
@@ -79,17 +81,19 @@ export function openApiHandler(
     // A body may take minutes to arrive: access that was revoked meanwhile must be rejected.
     const allowed =
       request.body === null ? handle : route.allow(await findActor(context, { headers, clientAddress }));
-    const result = await allowed(context, {
-      params,
-      query,
-      body,
-      requestId,
-      clientAddress,
-      userAgent: readUserAgent(headers),
-      headers,
-      signal: request.signal,
-      shutdownSignal: call.shutdownSignal,
-    });
+    const result = await run(route, actor, (routeContext) =>
+      allowed(routeContext, {
+        params,
+        query,
+        body,
+        requestId,
+        clientAddress,
+        userAgent: readUserAgent(headers),
+        headers,
+        signal: request.signal,
+        shutdownSignal: call.shutdownSignal,
+      }),
+    );
     // Parsed by the schema, so that a response never contains fields that it does not declare.
     if (result instanceof Response || result instanceof SharedResponse) return result;
     return Response.json(route.response.parse(result));
@@ -113,6 +117,24 @@ export function openApiHandler(
     response.headers.set("x-content-type-options", "nosniff");
     return response;
   };
+}
+
+/** Whatever a route lists, searches or sums must not hold the event loop, however many rows there are. */
+function openRunner(context: ConsoleContext) {
+  const reports = { ...context.installation, db: context.installation.db.reports };
+  const reads = new CallerTurns(limits.readsOfCaller);
+  return <T>(
+    route: Pick<ConsoleRoute, "reads">,
+    caller: ApiCaller | null,
+    work: (context: ConsoleContext) => Promise<T>,
+  ): Promise<T> =>
+    caller === null || route.reads === "direct"
+      ? work(context)
+      : reads.run(callerId(caller), () => work({ ...context, installation: reports }));
+}
+
+function callerId(caller: ApiCaller): string {
+  return caller.kind === "person" ? caller.userId : caller.account.id;
 }
 
 /** Administrators change many entries at once, and answer for what they fill the database with. */

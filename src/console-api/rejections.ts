@@ -1,8 +1,9 @@
 /** Maps errors of the lower layers to API errors. Unmapped errors are internal, and their text is not shown. */
 
 import { MoneyOperationRejected, type MoneyRejection } from "../billing/operations/rejection.ts";
-import { ApiError, asApiError, type ErrorCode } from "../errors.ts";
+import { ApiError, asApiError, type ErrorCode, storeBusy } from "../errors.ts";
 import { StoreConflict, type StoreConflictReason } from "../store/engine/conflict.ts";
+import { ReadRejected } from "../store/engine/db.ts";
 
 const CONFLICTS: Readonly<Record<StoreConflictReason, ErrorCode>> = {
   duplicate: "conflict",
@@ -35,5 +36,6 @@ const MONEY: Readonly<Record<MoneyRejection, ErrorCode>> = {
 export function asRejection(thrown: unknown): ApiError {
   if (thrown instanceof StoreConflict) return new ApiError(CONFLICTS[thrown.reason], thrown.message);
   if (thrown instanceof MoneyOperationRejected) return new ApiError(MONEY[thrown.code], thrown.message);
+  if (thrown instanceof ReadRejected) return storeBusy();
   return asApiError(thrown);
 }

@@ -340,6 +340,8 @@ export const limits = {
   redeem: { tries: 10, windowMs: 900_000 },
   /** Requests of one user that add or change something. Revoked keys and entries of the audit log are kept. */
   changesOfUser: { tries: 600, windowMs: 600_000 },
+  /** Reads of the console's API by one caller: those that run at once, and those that wait. */
+  readsOfCaller: { runningMax: 2, waitingMax: 50 },
   /** How long the previous secret may still work after a key was rotated. */
   rotationOverlapMsMax: 30 * 86_400_000,
   /** Additional secrets of one key that still work. Every process keeps each of them in memory. */

@@ -108,6 +108,8 @@ export const adminDashboardRoutes = {
       "Stream live figures of this process as server-sent events, once a second. Each `data` is the response object.",
     media: "text/event-stream",
     response: liveResponse,
+    // The caller is authenticated again and again, which stores the last use of the session.
+    reads: "direct",
     async run(context, { actor, headers, clientAddress, signal, shutdownSignal: leaving }) {
       const events = context.live.watch(AbortSignal.any([signal, leaving]), {
         userId: actor.userId,

@@ -92,6 +92,11 @@ interface Shape<
   readonly takesIdempotencyKey?: boolean;
   /** A longer body is rejected. If omitted, the limit for forms applies. */
   readonly bodyBytesMax?: number;
+  /**
+   * `reports`: the database of the context is `Db.reports`, which cannot write. If omitted: `reports` for GET by callers
+   * who are authenticated, `direct` for all others.
+   */
+  readonly reads?: "reports" | "direct";
 }
 
 export interface ConsoleRoute<
@@ -263,6 +268,7 @@ function makeRoute<
   }: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Who> },
 ): ConsoleRoute<P, Q, B, A> {
   const tokenScope = shape.tokenScope ?? defaultScope(access, shape.method);
+  const reads = shape.reads ?? (access !== "anyone" && shape.method === "GET" ? "reports" : "direct");
   const admit = (caller: ApiCaller | null): Who => {
     if (caller?.kind === "service") return admitService(caller);
     const actor = admitPerson(withTokenRole(caller, tokenScope));
@@ -279,6 +285,7 @@ function makeRoute<
     takesIdempotencyKey,
     media,
     bodyBytesMax,
+    reads,
     access,
     serviceScope,
     allow(caller) {

@@ -5,12 +5,12 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
-import { storeUnavailable } from "../../errors.ts";
+import { storeBusy, storeUnavailable } from "../../errors.ts";
 import type { LimitLeases } from "../../limits/leases/limit-leases.ts";
 import type { Limiter } from "../../limits/limiter-types.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import { toUsageCounts, type UsageCount } from "../../records/usage-counts.ts";
-import { type Db, snapshot } from "../../store/engine/db.ts";
+import { type Db, ReadRejected, snapshot } from "../../store/engine/db.ts";
 import {
   listSubscriptionStandings,
   type SubscriptionStanding,
@@ -110,14 +110,16 @@ export async function reportUsage(
   const scope = { keyId: key.id };
   const always = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER, granularity: "day" } as const;
   // One snapshot, so that models, points and sums agree while other requests are written.
-  const [today, total, ranged, paid] = await snapshot(db, (tx) =>
+  const [today, total, ranged, paid] = await snapshot(db.reports, (tx) =>
     Promise.all([
       keyTotals(tx, key.id, todayMs),
       readTotalUsage(tx, { scope, ...always }),
       readSplitUsage(tx, { scope, ...range, by: "model" }, { ranked: MODELS_MAX, drawn: 0 }),
       payment(tx, caller, nowMs),
     ]),
-  );
+  ).catch((error: unknown) => {
+    throw error instanceof ReadRejected ? storeBusy() : error;
+  });
   return {
     object: "gateway.usage",
     version: 1,
