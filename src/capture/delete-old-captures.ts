@@ -1,6 +1,7 @@
 /** Deletes captures after their retention, periodically and on one node at a time. */
 
 import type { Clock } from "../base/clock.ts";
+import { nextTurn } from "../base/next-turn.ts";
 import { PeriodicTask } from "../base/periodic-task.ts";
 import type { Log } from "../observe/log.ts";
 import { deleteOldCaptures } from "../store/captures/captures.ts";
@@ -30,7 +31,7 @@ export function startDeletingCaptures(options: CaptureRetentionOptions): Periodi
             await lease.check(tx);
             return deleteOldCaptures(tx, beforeMs, batchRows);
           });
-        while (!task.isStopped && (await deleteBatch()) === batchRows);
+        while (!task.isStopped && (await deleteBatch()) === batchRows) await nextTurn();
       }),
     onError: (reason) => log.warn("capture_retention_failed", { reason }),
   });

@@ -32,6 +32,25 @@ function nodeOn(db: Db, change: Partial<IdempotencyOptions> = {}): Idempotency &
 }
 
 eachEngine(({ open }) => {
+  test("thousands of claims that expire together are deleted in several turns of the event loop", async () => {
+    const db = await open();
+    await db.sql`
+      WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 5000)
+      INSERT INTO idempotency (scope, token, fingerprint, request_id, process_id, at_ms, state)
+      SELECT 'key_1', CAST(n AS TEXT), 'f', 'req_1', 'inc_1', 1, 'running' FROM number`;
+    let turns = 0;
+    let isDone = false;
+    const count = () => {
+      turns++;
+      if (!isDone) setImmediate(count);
+    };
+    setImmediate(count);
+    await nodeOn(db).deleteExpired();
+    isDone = true;
+    expect(turns).toBeGreaterThanOrEqual(5);
+    expect(await db.sql`SELECT token FROM idempotency`).toHaveLength(0);
+  });
+
   test("the first request is new; a repeat is reported as running, then gets the same response", async () => {
     const node = nodeOn(await open());
     expect(await node.begin(claim("req_1"))).toEqual({ kind: "new" });

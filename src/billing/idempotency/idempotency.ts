@@ -5,6 +5,7 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
+import { nextTurn } from "../../base/next-turn.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import { SealError, seal, unseal } from "../../secrets/seal.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -109,7 +110,8 @@ export class Idempotency {
   async deleteExpired(): Promise<void> {
     const { db, clock, keptMs } = this.#options;
     const keptSinceMs = clock.nowMs() - keptMs;
-    while (await sweepIdempotency(db, keptSinceMs));
+    // A minute of many requests expires together.
+    while (await sweepIdempotency(db, keptSinceMs)) await nextTurn();
   }
 
   async #endClaim(claim: IdempotencyClaim, end: ClaimEnd): Promise<void> {
