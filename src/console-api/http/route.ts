@@ -93,8 +93,8 @@ interface Shape<
   /** A longer body is rejected. If omitted, the limit for forms applies. */
   readonly bodyBytesMax?: number;
   /**
-   * `reports`: the database of the context is `Db.reports`, which cannot write. If omitted: `reports` for GET by callers
-   * who are authenticated, `direct` for all others.
+   * `reports`: the database of the context is `Db.reports`, which cannot write. If omitted: `reports` for GET by
+   * people who are signed in, `direct` for all others.
    */
   readonly reads?: "reports" | "direct";
 }
@@ -268,7 +268,9 @@ function makeRoute<
   }: Shape<P, Q, B, A> & { run: Run<P, Q, B, A, Who> },
 ): ConsoleRoute<P, Q, B, A> {
   const tokenScope = shape.tokenScope ?? defaultScope(access, shape.method);
-  const reads = shape.reads ?? (access !== "anyone" && shape.method === "GET" ? "reports" : "direct");
+  // SCIM records what it rejects, also of a GET.
+  const isRead = shape.method === "GET" && access !== "anyone" && access !== "service";
+  const reads = shape.reads ?? (isRead ? "reports" : "direct");
   const admit = (caller: ApiCaller | null): Who => {
     if (caller?.kind === "service") return admitService(caller);
     const actor = admitPerson(withTokenRole(caller, tokenScope));
