@@ -17,6 +17,7 @@ const FOLDERS: Readonly<Record<string, Suite>> = {
   src: "daily",
   "test/abuse": "system",
   "test/api": "daily",
+  "test/architecture": "daily",
   "test/architecture.test.ts": "daily",
   "test/browser": "system",
   "test/cloud": "daily",
