@@ -111,12 +111,11 @@ export class KeyIndex {
     }
   }
 
-  /** The index then has these keys only. */
-  replace(records: readonly KeyOfUser[]): void {
-    const kept = new Set(records.map(({ id }) => id));
+  /** Removes all other keys. */
+  keepOnly(ids: readonly string[]): void {
+    const kept = new Set(ids);
     for (const id of [...this.#digestById.keys(), ...this.#endedById.keys()])
       if (!kept.has(id)) this.#remove(id);
-    this.patch(records);
   }
 
   #findFormer(digest: string, nowMs: number): Key | undefined {

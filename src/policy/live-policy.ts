@@ -5,6 +5,7 @@
 
 import { isBuiltIn } from "../accounts/kinds/table.ts";
 import type { Clock } from "../base/clock.ts";
+import { nextTurn } from "../base/next-turn.ts";
 import type { Log } from "../observe/log.ts";
 import type { AccountRecord } from "../records/account.ts";
 import type { PolicyRecords } from "../records/policy.ts";
@@ -13,10 +14,13 @@ import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
 import type { Db } from "../store/engine/db.ts";
 import { readRevisions } from "../store/engine/revisions.ts";
 import { StoreTimeline } from "../store/engine/store-timeline.ts";
-import { readKeys } from "../store/policy/keys.ts";
+import { listChangedKeys, readKeys } from "../store/policy/keys.ts";
 import { readPolicy } from "../store/policy/policy.ts";
 import { KeyIndex } from "./key-index.ts";
 import { compileSnapshot, type Snapshot } from "./snapshot.ts";
+
+/** An import changes thousands of keys at once. What changes while they are read is read by the next check. */
+const KEYS_PER_TURN = 1024;
 
 export interface LivePolicy {
   snapshot(): Snapshot;
@@ -39,7 +43,7 @@ export interface LivePolicyOptions {
   log: Log;
   /** How often the revision is checked: bounds how long a revoked key still works. */
   pollMs: number;
-  /** A check that takes longer is abandoned: the database does not respond, and the next check may succeed. */
+  /** A check whose read takes longer is abandoned: the database does not respond, and the next check may succeed. */
   timeoutMs: number;
 }
 
@@ -115,10 +119,15 @@ class PolledPolicy implements LivePolicy {
     if (revisions.keys < this.#keyRevision || revisions.policy < this.#policyRevision)
       this.#forgetRevisions();
     if (revisions.keys !== this.#keyRevision) {
-      const changed = await readKeys(db, this.#keyRevision, clock.nowMs());
+      const changed = await listChangedKeys(db, this.#keyRevision);
       if (!isCurrent()) return;
-      if (this.#keyRevision === 0) this.keys.replace(changed.keys);
-      else this.keys.patch(changed.keys);
+      if (this.#keyRevision === 0) this.keys.keepOnly(changed.ids);
+      for (let start = 0; start < changed.ids.length; start += KEYS_PER_TURN) {
+        if (start > 0) await nextTurn();
+        const keys = await readKeys(db, changed.ids.slice(start, start + KEYS_PER_TURN), clock.nowMs());
+        if (!isCurrent()) return;
+        this.keys.patch(keys);
+      }
       this.#keyRevision = changed.revision;
     }
     if (revisions.policy !== this.#policyRevision) {
@@ -149,7 +158,10 @@ function unsealCredential(keyring: Keyring, { id, sealedCredential }: AccountRec
   return sealedCredential === null ? null : unseal(keyring, accountCredentialBinding(id), sealedCredential);
 }
 
-/** The late result of an abandoned check must not replace that of a newer one. */
+/**
+ * The late result of an abandoned check must not replace that of a newer one: a check asks after each read whether it is
+ * still the current one. The time counts from the last read.
+ */
 async function abandonAfter(ms: number, check: (isCurrent: () => boolean) => Promise<void>): Promise<void> {
   let isCurrent = true;
   const { promise, reject } = Promise.withResolvers<never>();
@@ -157,8 +169,12 @@ async function abandonAfter(ms: number, check: (isCurrent: () => boolean) => Pro
     isCurrent = false;
     reject(new Error("the database does not respond"));
   }, ms);
+  const hasRead = () => {
+    if (isCurrent) timer.refresh();
+    return isCurrent;
+  };
   try {
-    await Promise.race([check(() => isCurrent), promise]);
+    await Promise.race([check(hasRead), promise]);
   } finally {
     clearTimeout(timer);
   }

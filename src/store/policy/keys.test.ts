@@ -14,6 +14,7 @@ import {
   findKeyByPublicId,
   insertKey,
   isKeyNameTaken,
+  listChangedKeys,
   listFormerSecrets,
   listKeys,
   NO_CEILING,
@@ -42,6 +43,11 @@ async function withGroups(db: Db): Promise<Db> {
   return db;
 }
 
+async function readChanges(db: Db, afterRevision: number, nowMs: number) {
+  const { ids, revision } = await listChangedKeys(db, afterRevision);
+  return { keys: await readKeys(db, ids, nowMs), revision };
+}
+
 const idsOf = (keys: readonly KeyRecord[]) => keys.map(({ id }) => id).sort();
 
 eachEngine(({ open }) => {
@@ -49,7 +55,7 @@ eachEngine(({ open }) => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
     expect(await listKeys(db)).toEqual([key("k1")]);
-    expect((await readKeys(db, 0, 0)).keys).toEqual([
+    expect((await readChanges(db, 0, 0)).keys).toEqual([
       { ...key("k1"), userLimits: NO_LIMITS, capture: null, formerSecrets: [] },
     ]);
     expect(await findKeyByPublicId(db, "pub-k1")).toEqual(key("k1"));
@@ -59,14 +65,14 @@ eachEngine(({ open }) => {
   test("reading after a revision returns only the keys changed since", async () => {
     const db = await withGroups(await open());
     for (const id of ["k1", "k2", "k3"]) await insertKey(db, key(id));
-    const { keys, revision } = await readKeys(db, 0, 0);
+    const { keys, revision } = await readChanges(db, 0, 0);
     expect(idsOf(keys)).toEqual(["k1", "k2", "k3"]);
     expect((await readRevisions(db)).keys).toBe(revision);
-    expect(await readKeys(db, revision, 0)).toEqual({ keys: [], revision });
+    expect(await readChanges(db, revision, 0)).toEqual({ keys: [], revision });
     await insertKey(db, key("k4"));
     await changeKey(db, "k2", { name: "ci", groupId: "g2", expiresAtMs: null, limits: NO_LIMITS });
     await revokeKey(db, "k1", 9);
-    const later = await readKeys(db, revision, 0);
+    const later = await readChanges(db, revision, 0);
     expect(idsOf(later.keys)).toEqual(["k1", "k2", "k4"]);
     expect(later.revision).toBe(revision + 3);
   });
@@ -79,11 +85,11 @@ eachEngine(({ open }) => {
     }
     for (const id of ["k1", "k2", "k3"]) await insertKey(db, { ...key(id), name: id, userId: "u1" });
     await insertKey(db, { ...key("k4"), name: "k4", userId: "u2" });
-    const { revision } = await readKeys(db, 0, 0);
+    const { revision } = await readChanges(db, 0, 0);
     expect(await revokeUserKeys(db, "u1", { ids: [], sinceMs: null }, 5)).toEqual([]);
     const named = { ids: ["k1", "k4", "none"], sinceMs: null };
     expect(await revokeUserKeys(db, "u1", named, 5)).toEqual([{ id: "k1", name: "k1" }]);
-    expect(idsOf((await readKeys(db, revision, 0)).keys)).toEqual(["k1"]);
+    expect(idsOf((await readChanges(db, revision, 0)).keys)).toEqual(["k1"]);
     const rest = await revokeUserKeys(db, "u1", "all", 6);
     expect(rest.map(({ id }) => id).sort()).toEqual(["k2", "k3"]);
     expect(await findKey(db, "k1")).toMatchObject({ status: "revoked", revokedAtMs: 5 });
@@ -94,9 +100,9 @@ eachEngine(({ open }) => {
   test("a revoked key is still returned, with its revocation time", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
-    const { revision } = await readKeys(db, 0, 0);
+    const { revision } = await readChanges(db, 0, 0);
     expect(await revokeKey(db, "k1", 1_794_000_000_999)).toBe(true);
-    const { keys } = await readKeys(db, revision, 0);
+    const { keys } = await readChanges(db, revision, 0);
     expect(keys).toMatchObject([{ ...key("k1"), status: "revoked", revokedAtMs: 1_794_000_000_999 }]);
   });
 
@@ -167,24 +173,24 @@ eachEngine(({ open }) => {
     await putUser(db, user);
     await insertKey(db, { ...key("k1"), userId: "u1" });
     await insertKey(db, key("k2"));
-    const first = await readKeys(db, 0, 0);
+    const first = await readChanges(db, 0, 0);
     expect(first.keys.find(({ id }) => id === "k1")?.userLimits).toEqual(user.limits);
     expect(first.keys.find(({ id }) => id === "k2")?.userLimits).toEqual(NO_LIMITS);
     await putUser(db, { ...user, role: "admin" });
-    const second = await readKeys(db, first.revision, 0);
+    const second = await readChanges(db, first.revision, 0);
     expect(second.keys).toEqual([]);
     await putUser(db, { ...user, limits: { ...NO_LIMITS, concurrency: 9 } });
-    const third = await readKeys(db, second.revision, 0);
+    const third = await readChanges(db, second.revision, 0);
     expect(third.keys.map(({ id, userLimits }) => [id, userLimits.concurrency])).toEqual([["k1", 9]]);
   });
 
   test("a rotated key keeps its id and is returned with its former secrets that still work", async () => {
     const db = await withGroups(await open());
     await insertKey(db, key("k1"));
-    const { revision } = await readKeys(db, 0, 0);
+    const { revision } = await readChanges(db, 0, 0);
     const turn = { atMs: 1_000, worksUntilMs: 5_000, formerMax: 5 };
     expect(await rotateKey(db, "k1", { digest: "second", last4: "2222" }, turn)).toBe(true);
-    const [stored] = (await readKeys(db, revision, 3_000)).keys;
+    const [stored] = (await readChanges(db, revision, 3_000)).keys;
     expect(stored).toMatchObject({ id: "k1", digest: "second", last4: "2222", publicId: "pub-k1" });
     expect(stored?.formerSecrets).toEqual([{ digest: "digest-k1", worksUntilMs: 5_000 }]);
     expect(await listFormerSecrets(db, "k1", 3_000)).toEqual([
@@ -213,7 +219,7 @@ eachEngine(({ open }) => {
       ["third", 6_000],
     ]);
     expect(await turn("fifth", 4_000, 4_000)).toEqual([]);
-    expect((await readKeys(db, 0, 4_000)).keys[0]?.formerSecrets).toEqual([]);
+    expect((await readChanges(db, 0, 4_000)).keys[0]?.formerSecrets).toEqual([]);
   });
 
   test("the number of working former secrets is limited; the oldest ends first", async () => {
@@ -321,7 +327,7 @@ eachEngine(({ open }) => {
       while (writing) await catchUp();
     };
     const catchUp = async () => {
-      const news = await readKeys(db, revision, 0);
+      const news = await readChanges(db, revision, 0);
       for (const { id } of news.keys) seen.add(id);
       revision = news.revision;
       await Bun.sleep(0);

@@ -13,11 +13,12 @@ import { type Db, placeholder, type Row, snapshot, transaction } from "../engine
 import { insertRows } from "../engine/insert-rows.ts";
 import { bumpKeyRevision, readRevisions } from "../engine/revisions.ts";
 import { integer, integerOrNull, text } from "../engine/row.ts";
+import { selectIn } from "../engine/select-in.ts";
 import { callerLimits, callerLimitsText } from "./limits-column.ts";
 import { RecordTable } from "./record-table.ts";
 import { rejectMissingPolicy } from "./request-policies.ts";
 import { endSuspension, endSuspensions } from "./suspended-keys.ts";
-import { readTemporarySecrets, shortenTemporarySecrets } from "./temporary-secrets.ts";
+import { shortenTemporarySecrets } from "./temporary-secrets.ts";
 import { readEndedTokens, readToolKeys } from "./tool-keys.ts";
 
 const KEYS = new RecordTable("api_key", KEY_FIELDS);
@@ -36,42 +37,54 @@ const JOINED_COLUMNS = KEYS.columns
   )
   .join(", ");
 
-/**
- * Reads keys changed after a revision, including revoked ones; 0 reads all. Keys of a disabled user are returned as
- * revoked. `nowMs` decides which former and temporary secrets still work.
- */
-export async function readKeys(
+/** The keys that changed after a revision, including revoked ones; 0 lists all. */
+export async function listChangedKeys(
   db: Db,
   afterRevision: number,
-  nowMs: number,
-): Promise<{ keys: KeyOfUser[]; revision: number }> {
+): Promise<{ ids: string[]; revision: number }> {
   return snapshot(db, async (tx) => {
     const { keys: revision } = await readRevisions(tx);
-    const rows = await tx.sql.text(
+    const rows = await tx.sql`SELECT id FROM api_key WHERE revision > ${afterRevision}`;
+    return { ids: rows.map((row) => text(row, "id")), revision };
+  });
+}
+
+/** Keys of a disabled user are returned as revoked. `nowMs` decides which former and temporary secrets still work. */
+export async function readKeys(db: Db, ids: readonly string[], nowMs: number): Promise<KeyOfUser[]> {
+  return snapshot(db, async (tx) => {
+    const rows = await selectIn(
+      tx,
       `SELECT ${JOINED_COLUMNS}, app_user.limits AS user_limits, key_capture.mode AS capture_mode,
          key_capture.remaining AS capture_remaining, key_capture.until_ms AS capture_until_ms
        FROM api_key LEFT JOIN app_user ON app_user.id = api_key.user_id
          LEFT JOIN key_capture ON key_capture.key_id = api_key.id
-       WHERE api_key.revision > ${placeholder(tx.engine, 1)}`,
-      [afterRevision],
+       WHERE api_key.id`,
+      ids,
     );
-    const formerRows = await tx.sql`
-      SELECT key_id, former_secret.digest AS digest, works_until_ms
-      FROM former_secret JOIN api_key ON api_key.id = key_id
-      WHERE works_until_ms > ${nowMs} AND api_key.revision > ${afterRevision}`;
-    const temporaryRows = await readTemporarySecrets(tx, afterRevision, nowMs);
+    const formerRows = await readWorkingSecrets(tx, "former_secret", ids, nowMs);
+    const temporaryRows = await readWorkingSecrets(tx, "temporary_secret", ids, nowMs);
     const formerByKey = Map.groupBy([...formerRows, ...temporaryRows], (row) => text(row, "key_id"));
-    const toolKeys = await readToolKeys(tx, afterRevision);
-    const endedByKey = Map.groupBy(await readEndedTokens(tx, afterRevision, nowMs), (row) =>
+    const toolKeys = await readToolKeys(tx, ids);
+    const endedByKey = Map.groupBy(await readEndedTokens(tx, [...toolKeys], nowMs), (row) =>
       text(row, "key_id"),
     );
-    const keys = rows.map((row) => {
+    return rows.map((row) => {
       const id = text(row, "id");
       const key = toUserKey(row, formerByKey.get(id) ?? []);
       return toolKeys.has(id) ? { ...key, endedTokens: (endedByKey.get(id) ?? []).map(toSecretEnd) } : key;
     });
-    return { keys, revision };
   });
+}
+
+function readWorkingSecrets(
+  tx: Db,
+  table: "former_secret" | "temporary_secret",
+  keyIds: readonly string[],
+  nowMs: number,
+): Promise<Row[]> {
+  const after = placeholder(tx.engine, 1);
+  const head = `SELECT key_id, digest, works_until_ms FROM ${table} WHERE works_until_ms > ${after} AND key_id`;
+  return selectIn(tx, head, keyIds, "", [nowMs]);
 }
 
 export function listKeys(db: Db): Promise<KeyRecord[]> {

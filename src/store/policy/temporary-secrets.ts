@@ -3,7 +3,7 @@
  * change stamps the key with the new key revision, as all changes of keys do.
  */
 
-import { type Db, type Row, transaction } from "../engine/db.ts";
+import { type Db, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
 import { text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -39,14 +39,6 @@ export async function insertTemporarySecret(
         ORDER BY created_at_ms DESC, digest LIMIT ${secretsMax})`;
     return true;
   });
-}
-
-/** Of the keys that changed after a revision: those that still work, with the columns of a former secret. */
-export async function readTemporarySecrets(tx: Db, afterRevision: number, nowMs: number): Promise<Row[]> {
-  return tx.sql`
-    SELECT key_id, temporary_secret.digest AS digest, works_until_ms
-    FROM temporary_secret JOIN api_key ON api_key.id = key_id
-    WHERE works_until_ms > ${nowMs} AND api_key.revision > ${afterRevision}`;
 }
 
 /** For a rotation: they end with the secret that it replaces. The caller stamps the key. */

@@ -1,8 +1,9 @@
 /** Keys of signed-in tools. They are ordinary keys; this table says which keys they are, and when their sign-in ends. */
 
-import type { Db, Row } from "../engine/db.ts";
+import { type Db, placeholder, type Row } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { rowReader } from "../engine/row-reader.ts";
+import { selectIn } from "../engine/select-in.ts";
 
 /** How long an ended access token is still recognized: its error says to sign in again. */
 export const ENDED_TOKEN_KNOWN_MS = 86_400_000;
@@ -44,18 +45,16 @@ export async function listTools(db: Db, userId: string): Promise<ToolKeyRecord[]
   return rows.map(toTool);
 }
 
-/** Of the keys that changed after a revision: those of tools. */
-export async function readToolKeys(tx: Db, afterRevision: number): Promise<ReadonlySet<string>> {
-  const rows = await tx.sql`
-    SELECT key_id FROM tool_key JOIN api_key ON api_key.id = key_id WHERE api_key.revision > ${afterRevision}`;
+/** Those of the keys that are keys of tools. */
+export async function readToolKeys(tx: Db, keyIds: readonly string[]): Promise<ReadonlySet<string>> {
+  const rows = await selectIn(tx, "SELECT key_id FROM tool_key WHERE key_id", keyIds);
   return new Set(rows.map((row) => text(row, "key_id")));
 }
 
-/** Of the same keys: access tokens that have ended and are still recognized, with the columns of a former secret. */
-export async function readEndedTokens(tx: Db, afterRevision: number, nowMs: number): Promise<Row[]> {
-  return tx.sql`
-    SELECT former_secret.key_id AS key_id, former_secret.digest AS digest, works_until_ms
-    FROM tool_key JOIN former_secret ON former_secret.key_id = tool_key.key_id
-      JOIN api_key ON api_key.id = tool_key.key_id
-    WHERE works_until_ms <= ${nowMs} AND works_until_ms > ${nowMs - ENDED_TOKEN_KNOWN_MS} AND api_key.revision > ${afterRevision}`;
+/** Access tokens of these tools that have ended and are still recognized, with the columns of a former secret. */
+export function readEndedTokens(tx: Db, toolKeyIds: readonly string[], nowMs: number): Promise<Row[]> {
+  const [until, after] = [placeholder(tx.engine, 1), placeholder(tx.engine, 2)];
+  const head = `SELECT key_id, digest, works_until_ms FROM former_secret
+    WHERE works_until_ms <= ${until} AND works_until_ms > ${after} AND key_id`;
+  return selectIn(tx, head, toolKeyIds, "", [nowMs, nowMs - ENDED_TOKEN_KNOWN_MS]);
 }
