@@ -32,7 +32,7 @@ export function buildNextVersion(phase: MigrationPhase = { kind: "expand" }): Ne
   const added = `{ version: ${schema}, name: "next", sql: next, phase: ${JSON.stringify(phase)} }`;
   const extended = source
     .replace("export interface Migration", 'import next from "./next.sql" with { type: "text" };\n$&')
-    .replace(/,?\s*\];(?=\s+\/\*\* The schema that this program knows)/, `, ${added}];`);
+    .replace(/,?\s*\];(?=\s+export const SCHEMA_KNOWN)/, `, ${added}];`);
   if (!extended.includes(added)) throw new Error("The list of migrations has another form.");
   writeFileSync(index, extended);
   return { program, schema, remove: () => rmSync(program, { recursive: true, force: true }) };
