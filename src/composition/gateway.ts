@@ -93,6 +93,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
     tokenCounts: new KeySlots(limits.tokenCountsOfKey),
     reads: new KeyRate(limits.readsOfKey, clock.monotonicMs),
+    storedResponseCalls: new KeyRate(limits.storedResponseCallsOfKey, clock.monotonicMs),
     billingEngine: billing.billingEngine,
     rejections: billing.rejections,
     billingFaults: billing.faults,

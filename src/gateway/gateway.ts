@@ -52,8 +52,10 @@ export interface Gateway {
   /** The queue of requests that exceed a concurrency limit of their caller. */
   readonly concurrencyQueue: ConcurrencyQueue;
   readonly tokenCounts: KeySlots;
-  /** How often each key calls the endpoints for models, usage and requests. */
+  /** How often each key calls the endpoints for models, usage, requests and the inputs of stored responses. */
   readonly reads: KeyRate;
+  /** How often it makes other calls on stored responses. */
+  readonly storedResponseCalls: KeyRate;
   /** Borrows limits that several nodes share; null if there is one node. */
   readonly leases: LimitLeases | null;
   readonly billingEngine: BillingEngine;

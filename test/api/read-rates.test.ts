@@ -14,11 +14,12 @@ const PATHS = ["/v1/models", "/v1/models/gpt-none", "/v1/usage", "/v1/requests/r
 
 const RESPONSE = `/v1/responses/resp_${Bun.randomUUIDv7()}`;
 
-test("so is that of calls on stored responses, which search the database or list long inputs", async () => {
-  const { burst } = limits.readsOfKey;
+test.each([
+  ["calls on stored responses", RESPONSE, limits.storedResponseCallsOfKey],
+  ["calls for their inputs", `${RESPONSE}/input_items`, limits.readsOfKey],
+])("so is that of %s", async (_, path, { burst, perSecond }) => {
   const statuses = await Promise.all(
-    Array.from({ length: burst + 100 }, async (_, i) => {
-      const path = i % 2 === 0 ? RESPONSE : `${RESPONSE}/input_items`;
+    Array.from({ length: burst + 4 * perSecond }, async () => {
       const headers = { authorization: `Bearer ${OTHER_KEY}` };
       return (await fetch(gateway.url + path, { headers })).status;
     }),

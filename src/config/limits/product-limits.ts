@@ -302,8 +302,10 @@ export const limits = {
   badKeyTriesPerMinute: 20,
   /** Token counts of one key. Clients send dozens at once. */
   tokenCountsOfKey: { inProgressMax: 4, waitingMax: 60 },
-  /** Calls of one key for its models, usage, requests and stored responses: programs that poll stay far below. */
+  /** Calls of one key for its models, usage, requests and stored inputs: programs that poll stay far below. */
   readsOfKey: { burst: 300, perSecond: 30 },
+  /** Its other calls on stored responses: programs poll many background responses, each every one or two seconds. */
+  storedResponseCallsOfKey: { burst: 1_000, perSecond: 300 },
   /** The secret of a key that was imported or chosen must not be guessable. */
   keySecretCharsMin: 32,
   keySecretCharsMax: 512,

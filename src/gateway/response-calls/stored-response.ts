@@ -81,6 +81,7 @@ export interface StoredResponseServices extends OwnResponseServices {
   readonly policy: Pick<LivePolicy, "snapshot">;
   readonly auth: Authenticator;
   readonly reads: Pick<KeyRate, "take">;
+  readonly storedResponseCalls: Pick<KeyRate, "take">;
   readonly lateUsage: Pick<LateUsage, "add">;
   readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;
   readonly dispatcher: OutboundRequest &
@@ -114,7 +115,9 @@ export async function callStoredResponse(
   const snapshot = services.policy.snapshot();
   const caller = authenticate(call.request.headers, snapshot, services.auth, call);
   allowInterface(caller, { interface: "responses" });
-  services.reads.take(caller.key.id);
+  // A stored input may be long.
+  const rate = stored.action === "/input_items" ? services.reads : services.storedResponseCalls;
+  rate.take(caller.key.id);
   const own = await callOwnResponse(services, {
     ...stored,
     keyId: caller.key.id,
