@@ -28,7 +28,7 @@ const BOUNDS: Readonly<Record<string, string>> = {
   "composition/server.ts": PROCESS,
   "config/first-run/admin-claim.ts": "a file of the installation",
   "config/parse/substitute-variables.ts": "called by a command",
-  "config/parse/yaml-tree.ts": "2,000 characters; longer files are read in a thread",
+  "config/parse/yaml-tree.ts": "1,000 characters; longer files are read in a thread",
   "config/plan/plan-tool-sign-in.ts": "toolSignIn.managedSettingsBytesMax",
   "console-api/auth/confirmation.ts": OWN_COOKIE,
   "console-api/handler.ts": "the bytes of each route, and apiValuesMax or apiBulkValuesMax",

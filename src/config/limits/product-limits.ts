@@ -40,8 +40,8 @@ export const limits = {
    * holds the event loop. 10,000 keys of 5,000 users take 1 to 2 MiB. The command line reads files up to
    * `configFileBytesMax`.
    */
-  apiFileBytesMax: 4 * MiB,
-  apiFileBodyBytesMax: 6 * MiB,
+  apiFileBytesMax: 3 * MiB,
+  apiFileBodyBytesMax: 3.5 * MiB,
   /** Values of such a file: entries, fields and elements of lists. 10,000 keys of 5,000 users have 60,000 to 120,000. */
   apiFileValuesMax: 131_072,
   /**

@@ -21,7 +21,7 @@ export interface FileJob {
 }
 
 /** For shorter texts, starting the thread takes longer. */
-const SHORT_CHARS_MAX = 2_000;
+const SHORT_CHARS_MAX = 1_000;
 
 const TEXTS = {
   tooLarge:
