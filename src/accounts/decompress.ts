@@ -1,4 +1,4 @@
-/** Decompresses an unrequested compression: one layer, with a size limit, outside the event loop. */
+/** Decompresses responses that came compressed unasked: one layer, with a size limit, outside the event loop. */
 
 import type { Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";

@@ -78,6 +78,21 @@ eachEngine(({ open }) => {
     await expectExactSums(db);
   });
 
+  test("a chain longer than one turn reads is read whole, and is unknown without its first response", async () => {
+    const db = await open();
+    const ids = Array.from({ length: 1_100 }, (_, at) => `r${at}`);
+    await insertStoredResponses(
+      db,
+      ids.map((id, at) => response(id, { previousId: at === 0 ? null : `r${at - 1}`, atMs: at })),
+    );
+    await deleteStoredResponse(db, "r3", "k1");
+    expect((await findStoredChain(db, { ...ask("r1099"), sinceMs: 1_000 })).map(({ id }) => id)).toEqual(ids);
+    expect(await chainIds(db, "r511")).toEqual(ids.slice(0, 512));
+    expect(await chainIds(db, "r512")).toEqual(ids.slice(0, 513));
+    await db.sql`DELETE FROM stored_response WHERE id = 'r0'`;
+    expect(await chainIds(db, "r1099")).toEqual([]);
+  });
+
   test("writing a batch again changes nothing", async () => {
     const db = await open();
     const batch = [response("r1"), response("r2", { previousId: "r1" })];

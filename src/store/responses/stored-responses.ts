@@ -1,5 +1,6 @@
 /** Stored responses, as rows of conversations: none is removed while a later one continues it. */
 
+import { nextTurn } from "../../base/next-turn.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
 import { rowReader } from "../engine/row-reader.ts";
@@ -119,25 +120,43 @@ export async function hasStoredResponse(
   return rows.length > 0;
 }
 
+/** SQLite reads them in the event loop. */
+const RESPONSES_PER_TURN = 512;
+
 /** Reads the response and those that it continues, the first one first. Empty if the response is unknown. */
-export async function findStoredChain(
+export async function findStoredChain(db: Db, query: StoredResponseQuery): Promise<StoredResponseRow[]> {
+  const newestFirst = await readChain(db, query, { deletedMax: 0 });
+  for (;;) {
+    const previousId = newestFirst.at(-1)?.previousId;
+    if (previousId === undefined) return [];
+    if (previousId === null) return newestFirst.reverse();
+    await nextTurn();
+    const earlier = await readChain(db, { ...query, id: previousId, sinceMs: 0 }, { deletedMax: 1 });
+    // The conversation was removed meanwhile.
+    if (earlier.length === 0) return [];
+    for (const response of earlier) newestFirst.push(response);
+  }
+}
+
+/** The response, and those that it continues as far as one turn reads them. */
+async function readChain(
   db: Db,
   { id, keyId, sinceMs }: StoredResponseQuery,
+  { deletedMax }: { deletedMax: 0 | 1 },
 ): Promise<StoredResponseRow[]> {
   const rows = await db.sql`
     WITH RECURSIVE chain (id, previous_id, depth) AS (
-      SELECT id, previous_id, 0 FROM stored_response
-      WHERE id = ${id} AND key_id = ${keyId} AND at_ms >= ${sinceMs} AND is_deleted = 0
+      SELECT id, previous_id, 1 FROM stored_response
+      WHERE id = ${id} AND key_id = ${keyId} AND at_ms >= ${sinceMs} AND is_deleted <= ${deletedMax}
       UNION ALL
       SELECT earlier.id, earlier.previous_id, chain.depth + 1
       FROM stored_response AS earlier JOIN chain ON earlier.id = chain.previous_id
-      WHERE earlier.key_id = ${keyId}
+      WHERE earlier.key_id = ${keyId} AND chain.depth < ${RESPONSES_PER_TURN}
     )
     SELECT response.id AS id, response.key_id AS key_id, response.previous_id AS previous_id,
       response.at_ms AS at_ms, response.tokens AS tokens, response.memory_bytes AS memory_bytes,
       response.sealed AS sealed
     FROM chain JOIN stored_response AS response ON response.id = chain.id
-    ORDER BY chain.depth DESC`;
-  const responses = rows.map(toResponse);
-  return responses[0]?.previousId === null ? responses : [];
+    ORDER BY chain.depth`;
+  return rows.map(toResponse);
 }
