@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/each-engine.ts";
+import { nextTurn } from "../../base/next-turn.ts";
 import { makeBilling } from "../../billing/engine/direct-billing.test-support.ts";
 import { changeWindows, lockSubscriptionBalances } from "../../billing/engine/subscription-balances.ts";
 import { foldDays } from "../../billing/maintenance/fold-days.ts";
@@ -217,7 +218,11 @@ eachEngine(({ open }) => {
     const { report } = openReport(db);
     let isOver = false;
     const others = async () => {
-      while (!isOver) await insertUsage(db, [row()]);
+      while (!isOver) {
+        await insertUsage(db, [row()]);
+        // Otherwise the event loop never receives what the thread has read.
+        await nextTurn();
+      }
     };
     const writing = Promise.all([others(), others(), others()]);
     const counts: number[][] = [];
