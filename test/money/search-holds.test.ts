@@ -31,11 +31,22 @@ interface Dialect {
 }
 
 const TURNS = [{ role: "user", content: "What is new?" }];
+const CONTENTS = [{ role: "user", parts: [{ text: "What is new?" }] }];
 const SEARCH = { type: "web_search_20250305", name: "web_search" };
 const DIALECTS = {
   responses: {
     path: "/v1/responses",
     body: { model: "openai", input: "What is new?", store: false, tools: [{ type: "web_search" }] },
+    readLimit: (body) => body.max_tool_calls,
+  },
+  "responses in a namespace": {
+    path: "/v1/responses",
+    body: {
+      model: "openai",
+      input: "What is new?",
+      store: false,
+      tools: [{ type: "namespace", name: "n", description: "d", tools: [{ type: "web_search" }] }],
+    },
     readLimit: (body) => body.max_tool_calls,
   },
   "responses by an item": {
@@ -59,7 +70,17 @@ const DIALECTS = {
   },
   gemini: {
     path: "/v1beta/models/gemini:generateContent",
-    body: { contents: [{ role: "user", parts: [{ text: "What is new?" }] }], tools: [{ googleSearch: {} }] },
+    body: { contents: CONTENTS, tools: [{ googleSearch: {} }] },
+    readLimit: () => undefined,
+  },
+  "gemini with a single tool": {
+    path: "/v1beta/models/gemini:generateContent",
+    body: { contents: CONTENTS, tools: { googleSearch: {} } },
+    readLimit: () => undefined,
+  },
+  "gemini with cached content": {
+    path: "/v1beta/models/gemini:generateContent",
+    body: { contents: CONTENTS, cachedContent: "cachedContents/1" },
     readLimit: () => undefined,
   },
   "chat to messages": {
@@ -169,7 +190,7 @@ async function start(setup: PaidSetup): Promise<PaidGateway> {
 const send = (gateway: PaidGateway, name: DialectName, more: object = {}) =>
   gateway.call(DIALECTS[name].path, { ...DIALECTS[name].body, ...more });
 const sentLimit = (name: DialectName) => DIALECTS[name].readLimit(received ?? {});
-const hasField = (name: DialectName) => !["chat", "gemini"].includes(name);
+const hasField = (name: DialectName) => name !== "chat" && !name.startsWith("gemini");
 
 /** Every payer with this much to spend. */
 const PAYERS = {

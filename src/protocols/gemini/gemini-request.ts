@@ -161,9 +161,9 @@ class GeminiRequest implements ModelRequest {
     return this.#reach;
   }
 
-  /** Google has no limit for searches. */
+  /** Google has no limit for searches. Cached content, the only content that a request can name, may have tools. */
   searchOffer(): SearchOffer | null {
-    return this.inputReach().searchesWeb ? UNLIMITED_SEARCH : null;
+    return this.readsKept || this.inputReach().searchesWeb ? UNLIMITED_SEARCH : null;
   }
 
   conversationName(): string | null {

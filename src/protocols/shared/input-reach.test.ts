@@ -50,6 +50,8 @@ describe("the input that a request can reach", () => {
       { hostsTools: true, searchesWeb: true },
     ],
     [{ input: [{ type: "tool_search_output", tools: [{ type: "mcp" }] }] }, { hostsTools: true }],
+    [{ tools: [{ type: "namespace", tools: [{ type: "mcp" }] }] }, { hostsTools: true }],
+    [{ tools: { codeExecution: {} } }, { hostsTools: true }],
     [{ web_search_options: {} }, { hostsTools: true, searchesWeb: true }],
     [
       { tools: [{ type: "image_generation", input_image_mask: { file_id: "file-1" } }] },

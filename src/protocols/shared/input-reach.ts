@@ -109,8 +109,12 @@ const PDF_TYPE = Buffer.from('"application/pdf"');
 const MEDIA_TYPE_BYTES_MAX = 64;
 /** The depth of the members of a tool or an item: in an object, in an array, in the body. */
 const ENTRY_DEPTH = 3;
+/** The depth of the members of a single tool in place of a list, which Google accepts. */
+const SINGLE_TOOL_DEPTH = 2;
 /** The depth of the members of a tool that an input item offers. */
 const ITEM_TOOL_DEPTH = 5;
+/** A list of tools in a tool, which is a namespace, is this much deeper. */
+const NAMESPACE_DEPTH = 2;
 
 /** The body was scanned before, so its structure is valid. `size` is that of the same body. */
 export function measureInputReach(body: Uint8Array, size: InputSize): InputReach {
@@ -128,6 +132,10 @@ class InputReachWalk {
   #isReference = false;
   /** An input item is being read, and in it the member `tools`, which offers further tools. */
   #isInItemTools = false;
+  /** The member `tools` of the body is a single tool. */
+  #isSingleTool = false;
+  /** The number of namespaces around the tool that is being read. */
+  #namespaces = 0;
   /** The depth of the member whose object is the data of a tool, which may have any names; null outside of one. */
   #toolDataDepth: number | null = null;
 
@@ -195,12 +203,13 @@ class InputReachWalk {
     if (this.#depth === ENTRY_DEPTH && this.#isReference) this.#reach.namesKept = true;
     this.#depth--;
     if (this.#depth === this.#toolDataDepth) this.#toolDataDepth = null;
+    if (this.#namespaces > 0 && this.#depth === this.#toolDepth() - NAMESPACE_DEPTH) this.#namespaces--;
     // Only an entry itself can be a reference, not its contents.
     if (this.#depth < ENTRY_DEPTH) this.#isReference = false;
   }
 
   #readMember(name: string | undefined, value: number): void {
-    this.#noteSection(name);
+    this.#noteSection(name, value);
     if (name === undefined || this.#noteFeature(name) || this.#toolDataDepth !== null) return;
     const isText = this.#body[value] === QUOTE;
     const isObject = this.#body[value] === OBJECT_OPEN;
@@ -262,7 +271,7 @@ class InputReachWalk {
         return;
       default:
         // The rest are the names of tools that Google runs.
-        if (this.#depth !== ENTRY_DEPTH || this.#section !== "tools") return;
+        if (this.#depth !== this.#toolDepth() || this.#section !== "tools") return;
         this.#reach.hostsTools = true;
         if (classifyGeminiTool(camelCase(name)) === "web_search") this.#reach.searchesWeb = true;
     }
@@ -288,9 +297,14 @@ class InputReachWalk {
     }
   }
 
-  #noteSection(name: string | undefined): void {
+  #noteSection(name: string | undefined, value: number): void {
+    if (name === "tools" && this.#depth === this.#toolDepth() && this.#body[value] === ARRAY_OPEN)
+      this.#namespaces++;
     if (this.#depth > ENTRY_DEPTH) return;
-    if (this.#depth === 1) this.#section = name;
+    if (this.#depth === 1) {
+      this.#section = name;
+      this.#isSingleTool = this.#body[value] === OBJECT_OPEN;
+    }
     this.#isInItemTools = this.#depth === ENTRY_DEPTH && this.#section === "input" && name === "tools";
   }
 
@@ -305,8 +319,10 @@ class InputReachWalk {
   }
 
   #toolDepth(): number {
-    if (this.#isInItemTools) return ITEM_TOOL_DEPTH;
-    return this.#section === "tools" ? ENTRY_DEPTH : Number.POSITIVE_INFINITY;
+    const outside = this.#namespaces * NAMESPACE_DEPTH;
+    if (this.#isInItemTools) return ITEM_TOOL_DEPTH + outside;
+    if (this.#section !== "tools") return Number.POSITIVE_INFINITY;
+    return (this.#isSingleTool ? SINGLE_TOOL_DEPTH : ENTRY_DEPTH) + outside;
   }
 
   #isOff(value: number): boolean {

@@ -1,11 +1,14 @@
 import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
 import { joinParts, wholeBytesPart } from "../../base/parts.ts";
 import { lookUpEndpoint } from "../endpoints.ts";
 import { readModelRequest } from "../read-request.ts";
 import type { EndpointName } from "./endpoint.ts";
 import { UNLIMITED_SEARCH } from "./search-limit.ts";
+import { classifyGeminiTool, classifyToolType, GEMINI_TOOLS, TOOL_MEMBERS } from "./tool-kinds.ts";
 
 const SEARCH = { type: "web_search_20250305", name: "web_search" };
+const NAMESPACE = { type: "namespace", name: "n", tools: [{ type: "web_search" }] };
 
 function read(name: EndpointName, text: string) {
   const endpoint = { ...lookUpEndpoint(name), model: "m" };
@@ -50,6 +53,17 @@ describe("the searches that a request offers", () => {
     ["gemini.generate_content", { tools: [{ google_search: {} }] }],
     ["gemini.generate_content", { tools: [{ googleSearchRetrieval: {} }] }],
     ["gemini.generate_content", { tools: [{ enterpriseWebSearch: {} }] }],
+    ["gemini.generate_content", { tools: { googleSearch: {} } }],
+    ["gemini.generate_content", { tools: { functionDeclarations: [{ name: "f" }], google_search: {} } }],
+    ["gemini.generate_content", { cachedContent: "cachedContents/1" }],
+    ["gemini.generate_content", { cached_content: "cachedContents/1" }],
+    ["responses", { tools: [NAMESPACE] }],
+    [
+      "responses",
+      { tools: [{ ...NAMESPACE, tools: [{ type: "function" }, NAMESPACE] }, { type: "custom" }] },
+    ],
+    ["responses", { tools: [{ type: "namespace", tools: [{ type: "function" }] }, { type: "web_search" }] }],
+    ["responses", { input: [{ type: "additional_tools", tools: [NAMESPACE] }] }],
   ] as const)("%s with %j: without a limit", (name, fields) => {
     expect(offerOf(name, fields)?.searchesMax).toBeNull();
   });
@@ -62,6 +76,14 @@ describe("the searches that a request offers", () => {
     ["messages", { tools: [{ name: "web_search", input_schema: {} }, { type: "web_fetch_20250910" }] }],
     ["gemini.generate_content", { tools: [{ codeExecution: {} }] }],
     ["gemini.generate_content", { contents: [{ parts: [{ text: "googleSearch" }] }] }],
+    ["gemini.generate_content", { tools: { codeExecution: {} }, cachedContent: null }],
+    ["responses", { tools: [{ type: "namespace", tools: [{ type: "function", name: "web_search" }] }] }],
+    // Parameters of functions have any names.
+    [
+      "responses",
+      { tools: [{ type: "function", parameters: { properties: { tools: [{ type: "web_search" }] } } }] },
+    ],
+    ["gemini.generate_content", { tools: { functionDeclarations: [{ parameters: { googleSearch: {} } }] } }],
   ] as const)("%s with %j: none", (name, fields) => {
     expect(offerOf(name, fields)).toBeNull();
   });
@@ -88,6 +110,53 @@ describe("the searches that a request offers", () => {
     ["chat.completions", { web_search_options: {}, max_tool_calls: 2 }, null],
   ] as const)("%s with %j: at most %p", (name, fields, searchesMax) => {
     expect(offerOf(name, fields)?.searchesMax).toBe(searchesMax);
+  });
+});
+
+describe("every tool that is a search by its kind is offered", () => {
+  const typeNames = fc.oneof(
+    fc.constantFrom(
+      "web_search",
+      "web_search_preview",
+      "web_search_20250305",
+      "web_fetch_20250910",
+      "function",
+    ),
+    fc.stringMatching(/^web_search_\w{1,12}$/),
+    fc.stringMatching(/^\w{1,12}$/),
+  );
+  const geminiNames = fc.constantFrom(...Object.keys(GEMINI_TOOLS));
+  const wrap = (tool: object, namespaces: number): object =>
+    namespaces === 0
+      ? tool
+      : { type: "namespace", tools: [{ type: "function" }, wrap(tool, namespaces - 1)] };
+
+  test("by its type, in every place of Responses, Chat and Messages", () => {
+    const places = fc.constantFrom<EndpointName>("responses", "chat.completions", "messages");
+    fc.assert(
+      fc.property(places, typeNames, fc.nat(4), fc.boolean(), (name, type, namespaces, isInItem) => {
+        const tools = [wrap({ type }, namespaces)];
+        const fields =
+          isInItem && name === "responses" ? { input: [{ type: "additional_tools", tools }] } : { tools };
+        expect(offerOf(name, fields) !== null).toBe(classifyToolType(type) === "web_search");
+      }),
+    );
+  });
+
+  test("by its member, in a list of Gemini and alone, in both spellings", () => {
+    fc.assert(
+      fc.property(geminiNames, fc.boolean(), fc.boolean(), (member, isList, isSnake) => {
+        const spelled = isSnake ? member.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`) : member;
+        const tool = { functionDeclarations: [], [spelled]: {} };
+        expect(offerOf("gemini.generate_content", { tools: isList ? [{}, tool] : tool }) !== null).toBe(
+          classifyGeminiTool(member) === "web_search",
+        );
+      }),
+    );
+  });
+
+  test.each(TOOL_MEMBERS)("by the member $name of the body", ({ name, kind }) => {
+    expect(offerOf("chat.completions", { [name]: [{ id: "web" }] }) !== null).toBe(kind === "web_search");
   });
 });
 

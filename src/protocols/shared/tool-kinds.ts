@@ -25,7 +25,7 @@ export function classifyToolType(type: string): ToolClass {
 }
 
 /** The members of a tool of Gemini, in camel case. */
-const GEMINI_MEMBERS: Readonly<Record<string, ToolClass>> = {
+export const GEMINI_TOOLS: Readonly<Record<string, ToolClass>> = {
   functionDeclarations: "client",
   googleSearch: "web_search",
   googleSearchRetrieval: "web_search",
@@ -39,7 +39,7 @@ const GEMINI_MEMBERS: Readonly<Record<string, ToolClass>> = {
 };
 
 export function classifyGeminiTool(member: string): ToolClass {
-  return Object.hasOwn(GEMINI_MEMBERS, member) ? (GEMINI_MEMBERS[member] ?? "unknown") : "unknown";
+  return Object.hasOwn(GEMINI_TOOLS, member) ? (GEMINI_TOOLS[member] ?? "unknown") : "unknown";
 }
 
 /** Members of the body that turn on a tool without an entry in `tools`. */
