@@ -26,7 +26,7 @@ export interface ApiMediaType {
 }
 
 /** By content type. */
-export type ApiContent = Readonly<Record<string, ApiMediaType>>;
+type ApiContent = Readonly<Record<string, ApiMediaType>>;
 
 export interface ApiResponse {
   readonly description: string;

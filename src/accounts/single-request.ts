@@ -9,7 +9,7 @@ import type {
 } from "../net/http-client/contract.ts";
 import { unpack } from "./decompress.ts";
 
-export interface SingleRequestLimits {
+interface SingleRequestLimits {
   readonly timeoutMs: number;
   /** Maximum number of response bytes that are read. */
   readonly bytesMax: number;

@@ -4,7 +4,7 @@ import type { AccountProfile } from "../protocols/hub/account-profile.ts";
 import type { Interface } from "../records/interfaces.ts";
 import { LOCAL_PROFILE, OPENAI_PROFILE, VENDOR_PROFILE } from "./profiles.ts";
 
-export interface VendorPreset {
+interface VendorPreset {
   readonly label: string;
   readonly baseUrl: string;
   readonly interfaces: readonly Interface[];

@@ -1,6 +1,6 @@
 /** A bounded cache in memory, for values that are cheap to compute again. */
 
-export interface CacheOptions {
+interface CacheOptions {
   /** Names the entries in a debugger or heap snapshot. */
   name: string;
   entriesMax: number;

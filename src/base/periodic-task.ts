@@ -1,6 +1,6 @@
 /** Runs a task at intervals, one run at a time. */
 
-export interface PeriodicTaskOptions {
+interface PeriodicTaskOptions {
   readonly everyMs: number;
   run(): Promise<unknown>;
   /** A run has failed. The next one is tried as usual. */

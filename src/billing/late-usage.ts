@@ -8,7 +8,7 @@ import { type PendingUse, settlePending } from "../store/usage/usage.ts";
 import type { BillingEngine } from "./engine/billing-engine.ts";
 import type { RecentBookings } from "./engine/recent-bookings.ts";
 
-export interface LateUsageOptions {
+interface LateUsageOptions {
   readonly db: Db;
   readonly billingEngine: Pick<BillingEngine, "flush">;
   readonly recentBookings: Pick<RecentBookings, "addChange">;

@@ -42,7 +42,7 @@ export interface Billing {
   close(): Promise<void>;
 }
 
-export interface AllBillingLimits extends MaintenanceLimits {
+interface AllBillingLimits extends MaintenanceLimits {
   billingEngine: BillingLimits & { storeSettlementTimeoutMs: number };
   holdQueue: HoldQueueLimits;
   writeBehind: WriteBehindLimits & { sharedServer: Partial<WriteBehindLimits>; segmentBytes: number };
@@ -52,7 +52,7 @@ export interface AllBillingLimits extends MaintenanceLimits {
   idempotency: Pick<IdempotencyOptions, "keptMs" | "responseBytesMax">;
 }
 
-export interface BillingOptions {
+interface BillingOptions {
   db: Db;
   databaseUrl: string;
   /** Holds the journal. */

@@ -15,7 +15,7 @@ export interface AttemptTarget {
   readonly step: CapturedStep | null;
 }
 
-export interface SentRequest {
+interface SentRequest {
   readonly transport: "http" | "websocket";
   readonly method: string;
   readonly url: string;
@@ -29,7 +29,7 @@ interface ResponseEvents<Failure> extends BodySink<Part, Failure> {
   head(status: number, headers: HeaderReader): void;
 }
 
-export interface AttemptOptions {
+interface AttemptOptions {
   readonly memory: CaptureMemory;
   readonly bodyBytesMax: number;
   isOver(): boolean;

@@ -15,7 +15,7 @@ import { CaptureThread } from "./capture-thread.ts";
 import { type ArrivedRequest, type FinishedCapture, RequestCapture } from "./request-capture.ts";
 import { createDataKey, sealDataKey } from "./sealed-content.ts";
 
-export interface CaptureLimits {
+interface CaptureLimits {
   /** Memory for captures in flight and in the queue. */
   readonly memoryBytesMax: number;
   readonly queueMax: number;
@@ -24,7 +24,7 @@ export interface CaptureLimits {
   readonly flushMs: number;
 }
 
-export interface CaptureRecorderOptions {
+interface CaptureRecorderOptions {
   readonly db: Db;
   readonly keyring: Keyring;
   readonly clock: Pick<Clock, "nowMs">;
@@ -34,7 +34,7 @@ export interface CaptureRecorderOptions {
 }
 
 /** The caller, as far as it decides about captures. The object of a key is replaced when the key changes. */
-export interface CapturedCaller {
+interface CapturedCaller {
   readonly key: { readonly capture: KeyCapture | null };
   readonly group: { readonly capture: CaptureMode };
 }
@@ -42,7 +42,7 @@ export interface CapturedCaller {
 type DropReason = "memory" | "queue_full" | "failed";
 
 /** Why a capture is taken. */
-export interface CaptureReason {
+interface CaptureReason {
   readonly key: CapturedCaller["key"];
   readonly mode: CaptureMode;
   /** The capture is one of the next requests that an administrator ordered. */

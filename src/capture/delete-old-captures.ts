@@ -8,7 +8,7 @@ import { deleteOldCaptures } from "../store/captures/captures.ts";
 import { type Db, transaction } from "../store/engine/db.ts";
 import type { RunJob } from "../store/nodes/job-leases.ts";
 
-export interface CaptureRetentionOptions {
+interface CaptureRetentionOptions {
   readonly db: Db;
   readonly clock: Pick<Clock, "nowMs">;
   readonly log: Log;

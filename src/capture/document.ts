@@ -60,7 +60,7 @@ export const captureDocument = z.object({
   }),
 });
 export type CaptureDocument = z.output<typeof captureDocument>;
-export type CapturedBody = z.output<typeof capturedBody>;
+type CapturedBody = z.output<typeof capturedBody>;
 
 export type HeaderList = readonly (readonly [name: string, value: string])[];
 

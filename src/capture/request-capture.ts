@@ -13,7 +13,7 @@ import type { CaptureDraft, HeaderList } from "./document.ts";
 import { readHeaders, SHOWN_REQUEST_HEADERS } from "./shown-headers.ts";
 
 /** How the request ended, for the list of captures. */
-export type CaptureEnding = Readonly<
+type CaptureEnding = Readonly<
   Pick<UsageRow, "requestId" | "atMs" | "durationMs" | "keyId" | "userId" | "groupId" | "endpoint"> &
     Pick<UsageRow, "publicModel" | "status" | "outcome">
 >;
@@ -26,7 +26,7 @@ export interface FinishedCapture {
   readonly heldBytes: number;
 }
 
-export interface CaptureOptions {
+interface CaptureOptions {
   readonly memory: CaptureMemory;
   /** The limit of each body. */
   readonly bodyBytesMax: number;

@@ -4,7 +4,7 @@
  */
 
 /** A view: its text, and for each character the range of the original text that it stands for. */
-export interface TextView {
+interface TextView {
   readonly text: string;
   readonly starts: Uint32Array;
   readonly ends: Uint32Array;

@@ -39,7 +39,7 @@ function sendProbe(account: PolicyAccount, dialer: Dialer, http: HttpClient): Pr
   });
 }
 
-export type ListedModels =
+type ListedModels =
   | { readonly ok: true; readonly models: readonly string[] }
   | { readonly ok: false; readonly finding: Finding };
 

@@ -25,7 +25,7 @@ export const EFFECTS = {
   store: "the database that the installation uses",
   all: "the schema of an older database, the configuration if --config is set, and what requests change",
 } as const;
-export type Effect = keyof typeof EFFECTS;
+type Effect = keyof typeof EFFECTS;
 
 /** A command as the table lists it. */
 export interface CommandEntry {

@@ -52,7 +52,7 @@ function requireNewFile(file: string): string {
   return file;
 }
 
-export interface NamedSecret {
+interface NamedSecret {
   /** Null if the secret explains itself. */
   readonly name: string | null;
   readonly secret: string;

@@ -2,7 +2,7 @@
 
 import { dlopen, FFIType, ptr } from "bun:ffi";
 
-export interface ServiceManagerOptions {
+interface ServiceManagerOptions {
   environment: Readonly<Record<string, string | undefined>>;
   /** Sends one datagram. Tests replace it. */
   send?(address: string, message: string): void;

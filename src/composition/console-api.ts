@@ -20,7 +20,7 @@ import type { NodeStatus } from "./node-status.ts";
 import { openOtherProcesses } from "./other-processes.ts";
 import type { ProcessContext } from "./process-context.ts";
 
-export interface ConsoleServices {
+interface ConsoleServices {
   readonly gateway: Gateway;
   readonly billing: BillingServices;
   readonly address: NodeAddress;
@@ -30,7 +30,7 @@ export interface ConsoleServices {
   readonly status: Pick<NodeStatus, "sinceWrittenMs">;
 }
 
-export interface ConsoleApi {
+interface ConsoleApi {
   readonly handle: ApiHandler;
   /** The endpoints that tools call to sign in. */
   readonly tools: ToolEndpoints;

@@ -41,7 +41,7 @@ import type { ProcessContext } from "./process-context.ts";
 import { openStoredResponses } from "./stored-responses.ts";
 import { openDispatcher, type Timers } from "./upstream.ts";
 
-export interface GatewayServices {
+interface GatewayServices {
   readonly policy: LivePolicy;
   readonly limiter: Limiter;
   /** Null if there is one node. */

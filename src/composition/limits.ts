@@ -17,13 +17,13 @@ import type { BillingServices } from "./billing.ts";
 import type { ProcessContext } from "./process-context.ts";
 import type { ThisNode } from "./this-node.ts";
 
-export interface OpenedLimits {
+interface OpenedLimits {
   readonly limiter: Limiter;
   /** Null if there is one node. */
   readonly leases: LimitLeases | null;
 }
 
-export interface LimitDependencies {
+interface LimitDependencies {
   readonly node: ThisNode;
   readonly policy: LivePolicy;
   readonly billing: BillingServices;

@@ -7,7 +7,7 @@ import { isProgramSupported } from "../store/engine/migrate.ts";
 import { measureClockSkew, type NodeFacts, publishFacts } from "../store/nodes/nodes.ts";
 import { VERSION } from "../version.ts";
 
-export interface NodeStatusOptions {
+interface NodeStatusOptions {
   readonly db: Db;
   /** The clock of the machine, not the one of the database. */
   readonly machineClock: Pick<Clock, "nowMs" | "monotonicMs">;

@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { askProcesses, type ProcessResponse } from "../nodes/machine-processes.ts";
 import type { ProcessContext } from "./process-context.ts";
 
-export interface OtherProcesses<Response> {
+interface OtherProcesses<Response> {
   /** The number of this process. */
   readonly number: number;
   ask(): Promise<Response[]>;

@@ -14,7 +14,7 @@ import type { NodeStatus } from "./node-status.ts";
 import { openOtherProcesses } from "./other-processes.ts";
 import type { ProcessContext } from "./process-context.ts";
 
-export interface HttpServices {
+interface HttpServices {
   readonly gateway: Gateway;
   readonly billing: BillingServices;
   readonly api: ApiHandler;

@@ -38,7 +38,7 @@ export function openTimers({ installation, limits, closers }: ProcessContext): T
   return { keepAliveTimer, deadlines, coarseClock: { ...clock, monotonicMs: deadlines.lastScanMs } };
 }
 
-export interface DispatcherServices {
+interface DispatcherServices {
   readonly policy: LivePolicy;
   readonly limiter: Limiter;
   /** Null if there is one node. */

@@ -56,18 +56,18 @@ export interface Transport<C extends Call, Out> {
 }
 
 /** A whole response on its way to the client. */
-export interface WholeDelivery extends WholeUpstreamResult {
+interface WholeDelivery extends WholeUpstreamResult {
   /** Null if the cost is not reported. */
   readonly cost: CostReport | null;
 }
 
-export interface ClientStream {
+interface ClientStream {
   readonly relay: Relay;
   /** The headers of the account's response; null if the account has not responded yet. */
   readonly upstreamHeaders: ResponseHeaders | null;
 }
 
-export interface LimitWait<Out> {
+interface LimitWait<Out> {
   readonly serving: Promise<Out>;
   /** Settles a request that fails after its response has begun. */
   close(cause: unknown): Promise<ApiError>;

@@ -5,7 +5,7 @@ import type { JsonField } from "./scan.ts";
 /** A linear search through more entries would cost more than it saves. */
 const KNOWN_MAX = 16;
 
-export interface KnownStrings {
+interface KnownStrings {
   /** Returns null if the string is not cached. */
   find(bytes: Uint8Array, field: JsonField): string | null;
   add(bytes: Uint8Array, field: JsonField, value: string): void;

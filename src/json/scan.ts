@@ -62,7 +62,7 @@ export interface WantedFields<Name extends string> {
   readonly rejectsCaseVariants: boolean;
 }
 
-export type ScanReason =
+type ScanReason =
   | "not_object"
   | "bom"
   | "syntax"

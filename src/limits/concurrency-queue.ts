@@ -8,7 +8,7 @@ import type { Clock } from "../base/clock.ts";
 import type { ConcurrencyBlocker, Limiter, Subject } from "./limiter-types.ts";
 import { QueueOccupancy } from "./queue-occupancy.ts";
 
-export interface SlotRequest<T> {
+interface SlotRequest<T> {
   keyId: string;
   groupId: string;
   subjects: readonly Subject[];

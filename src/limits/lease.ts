@@ -24,7 +24,7 @@ export const FREE_LEASE: LimitLease = {
   finish() {},
 };
 
-export interface WindowLeaseOptions {
+interface WindowLeaseOptions {
   readonly states: readonly SubjectState[];
   readonly requestWindows: readonly SlidingWindow[];
   readonly shares: readonly MeterShare[];

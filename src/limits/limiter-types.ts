@@ -78,7 +78,7 @@ export interface Allowance {
   resetMs: number;
 }
 
-export type LimitWindowStanding = { perMs: number } & Record<WindowUnit, Allowance | null>;
+type LimitWindowStanding = { perMs: number } & Record<WindowUnit, Allowance | null>;
 
 export interface LimitStanding extends Record<MinuteKind, Allowance | null> {
   concurrency: { limit: number; inUse: number } | null;

@@ -13,7 +13,7 @@ import type { Allowance, LimitStanding, Subject } from "./limiter-types.ts";
 import { listWindows } from "./subject-state.ts";
 
 /** One limit over time. */
-export interface TimeLimit {
+interface TimeLimit {
   readonly kind: MinuteKind | "window";
   readonly unit: Unit;
   readonly perMs: number;

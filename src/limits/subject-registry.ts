@@ -7,13 +7,13 @@ import { isUnlimited } from "./subject-state.ts";
 /** Bounds the cost of dropping idle subjects in one admission, even if many subjects were just seeded. */
 const SWEEP_STEPS_MAX = 16;
 
-export interface RegisteredSubject {
+interface RegisteredSubject {
   readonly scope: Scope;
   readonly id: string;
   limits: CallerLimits | RateLimits;
 }
 
-export interface SubjectLifecycle<State extends RegisteredSubject> {
+interface SubjectLifecycle<State extends RegisteredSubject> {
   open(subject: Subject): State;
   applyLimits(state: State, limits: CallerLimits | RateLimits): void;
   isIdle(state: State, nowMs: number): boolean;

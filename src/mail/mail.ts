@@ -29,7 +29,7 @@ export class MailRejected extends Error {
   override readonly name = "MailRejected";
 }
 
-export interface MailOptions {
+interface MailOptions {
   db: Db;
   keyring: Keyring;
   dialer: Dialer;

@@ -17,7 +17,7 @@ import { decimalText, parseDecimal } from "./nano.ts";
  */
 export type TokenRates = Readonly<Record<TokenUnit, number>>;
 
-export interface TierRates {
+interface TierRates {
   readonly tokens: TokenRates;
   readonly longContext: { readonly above: number; readonly tokens: TokenRates } | null;
 }

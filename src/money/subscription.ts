@@ -53,7 +53,7 @@ export function computeSubscriptionState(
   return renews === "none" && endsAtMs !== null && endsAtMs <= nowMs ? "ended" : "running";
 }
 
-export interface PayingTurn {
+interface PayingTurn {
   id: string;
   priority: number;
   /** The end of the current term. */

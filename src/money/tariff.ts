@@ -103,7 +103,7 @@ const TEXT_UNITS = ["input", "cached_input", "cache_write", "cache_write_1h"] as
 const INPUT_UNITS = [...TEXT_UNITS, "image_input", "audio_input"] as const;
 const OUTPUT_UNITS = ["output", "reasoning", "audio_output"] as const;
 
-export interface Multipliers {
+interface Multipliers {
   /** Decimal strings with up to six decimals. */
   group: string;
   model?: string | undefined;
@@ -174,7 +174,7 @@ export function computeTariffCosts(tariff: Tariff, used: TokenCounts, terms: Usa
 }
 
 /** A part of the use that has its own tariff or its own context. */
-export interface TariffPart {
+interface TariffPart {
   readonly tariff: Tariff;
   readonly used: TokenCounts;
 }

@@ -20,7 +20,7 @@ import {
 } from "../store/nodes/account-facts.ts";
 import { SerialPass } from "./serial-pass.ts";
 
-export interface HealthSharingOptions {
+interface HealthSharingOptions {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

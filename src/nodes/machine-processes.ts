@@ -9,7 +9,7 @@ export interface ProcessResponse {
   readonly body: string | null;
 }
 
-export interface MachineProcessesOptions {
+interface MachineProcessesOptions {
   /** Has one folder for each process, by number. */
   readonly folder: string;
   readonly timeoutMs: number;

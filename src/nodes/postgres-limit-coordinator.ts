@@ -40,7 +40,7 @@ import {
   toArrayText,
 } from "../store/engine/limit-coordination.ts";
 
-export interface PostgresLimitCoordinatorOptions {
+interface PostgresLimitCoordinatorOptions {
   /** With separate connections: a report must not delay a call. The coordinator closes it. */
   readonly db: Db;
   /** For notes: a connection to the server itself, without a pooler. */

@@ -33,7 +33,7 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const SILENCE_MS = 2_000;
 const RESUBSCRIBE_MS = 1_000;
 
-export interface RedisLimitCoordinatorOptions {
+interface RedisLimitCoordinatorOptions {
   readonly url: string;
   /** Begins all keys and channels, with a hash tag: installations may share a server. */
   readonly prefix: string;

@@ -24,7 +24,7 @@ export interface SharedCounts {
   report(subject: string, taken: number, remainingMs: number): void;
 }
 
-export interface ThrottleSharingOptions {
+interface ThrottleSharingOptions {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

@@ -16,7 +16,7 @@ const BILLING_FAULTS = [
 ] as const;
 export type BillingFault = (typeof BILLING_FAULTS)[number];
 
-export interface BillingFaultCount {
+interface BillingFaultCount {
   fault: BillingFault;
   count: number;
   /** Time of the latest fault; null if there is none. */

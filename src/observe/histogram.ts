@@ -12,7 +12,7 @@ export interface Exemplar extends TraceReference {
 }
 
 /** By bucket. Empty while no trace is exported. */
-export type Exemplars = (Exemplar | undefined)[];
+type Exemplars = (Exemplar | undefined)[];
 
 export class HistogramCounts {
   readonly bounds: readonly number[];

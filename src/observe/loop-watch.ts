@@ -5,7 +5,7 @@
 
 import type { Log } from "./log.ts";
 
-export interface LoopWatchLimits {
+interface LoopWatchLimits {
   /** CPU time of one turn above which it is logged. */
   readonly turnMs: number;
   /** How often the watch looks. A turn is measured with an error of this size. */
@@ -15,7 +15,7 @@ export interface LoopWatchLimits {
   readonly alertTurns: number;
 }
 
-export interface LoopWatchOptions {
+interface LoopWatchOptions {
   readonly limits: LoopWatchLimits;
   readonly log: Log;
   monotonicMs(): number;

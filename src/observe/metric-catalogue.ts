@@ -3,7 +3,7 @@
  * rules and the table in docs/monitoring.md are checked against this list.
  */
 
-export interface MetricDescription {
+interface MetricDescription {
   readonly type: "counter" | "gauge" | "histogram";
   readonly help: string;
   readonly labels: readonly string[];

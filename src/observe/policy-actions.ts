@@ -1,8 +1,8 @@
 /** Counts what request policies did to requests, for `/metrics`. All values only grow. */
 
-export type PolicyAction = "change" | "drop" | "reject";
+type PolicyAction = "change" | "drop" | "reject";
 
-export interface PolicyActionSeries {
+interface PolicyActionSeries {
   readonly rule: string;
   readonly action: PolicyAction;
   count: number;

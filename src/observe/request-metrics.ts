@@ -18,14 +18,14 @@ const SHORT_WAIT_BOUNDS = [
 /** A rate over fewer tokens is not representative of the model. */
 const SPEED_TOKENS_MIN = 16;
 
-export interface LimitRejection {
+interface LimitRejection {
   readonly scope: "key" | "user" | "group" | "account";
   readonly kind: string;
   /** The request waited in the queue of its group until its time-out, or the queue was full. */
   readonly isQueue?: boolean;
 }
 
-export interface MeasuredAttempt {
+interface MeasuredAttempt {
   readonly accountId: string;
   readonly startedMs: number;
   readonly endedMs: number | null;

@@ -22,7 +22,7 @@ export function openTraffic(): Traffic {
 }
 
 /** The fields of a usage row that are counted here. */
-export interface EndedTraffic {
+interface EndedTraffic {
   readonly status: number;
   readonly outcome: string;
   /** Null unless a fallback step served the request. */

@@ -1,6 +1,6 @@
 /** Counts translated requests and the fields that translations dropped, for `/metrics`. All values only grow. */
 
-export interface TranslatedSeries {
+interface TranslatedSeries {
   readonly client: string;
   readonly upstream: string;
   requests: number;

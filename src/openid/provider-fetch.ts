@@ -22,13 +22,13 @@ export interface ProviderConnections {
   readonly responseTimeoutMs: number;
 }
 
-export interface FetchOptions {
+interface FetchOptions {
   readonly method: string;
   readonly headers: Record<string, string>;
   readonly body?: unknown;
 }
 
-export type ProviderFetch = (url: string, options: FetchOptions) => Promise<Response>;
+type ProviderFetch = (url: string, options: FetchOptions) => Promise<Response>;
 
 const KEPT_HEADERS = ["content-type", "date"];
 

@@ -20,7 +20,7 @@ export class SignInFailure extends Error {
 }
 
 /** The secrets of one sign-in, which only the browser has, sealed. */
-export interface FlowSecrets {
+interface FlowSecrets {
   state: string;
   nonce: string;
   codeVerifier: string;
@@ -28,12 +28,12 @@ export interface FlowSecrets {
   maxAgeSeconds: number | null;
 }
 
-export interface CallbackFlow extends FlowSecrets {
+interface CallbackFlow extends FlowSecrets {
   /** Names of groups that the directory has pushed for a person; null if claims decide. */
   readPushedGroups(issuer: string, subject: string): Promise<readonly string[] | null>;
 }
 
-export interface ProvidersOptions extends ProviderConnections {
+interface ProvidersOptions extends ProviderConnections {
   readonly keyring: Keyring;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly discoveryMs: number;

@@ -19,7 +19,7 @@ export const FALLBACK_OBSTACLES = [
   "window_unknown",
   "no_account_serves",
 ] as const;
-export type FallbackObstacle = (typeof FALLBACK_OBSTACLES)[number];
+type FallbackObstacle = (typeof FALLBACK_OBSTACLES)[number];
 
 export interface FallbackExplanation
   extends Pick<FallbackStep, "when" | "maxPrice" | "leaveAfterMs" | "stayMs"> {

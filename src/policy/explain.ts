@@ -17,7 +17,7 @@ export interface Explanation {
   accounts: AccountExplanation[];
 }
 
-export interface ExplanationStep {
+interface ExplanationStep {
   ok: boolean;
   reason: Reason;
   text: string;

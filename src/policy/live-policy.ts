@@ -34,7 +34,7 @@ export interface LivePolicy {
   close(): void;
 }
 
-export interface LivePolicyOptions {
+interface LivePolicyOptions {
   db: Db;
   keyring: Keyring;
   clock: Pick<Clock, "nowMs" | "monotonicMs">;

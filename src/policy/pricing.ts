@@ -11,7 +11,7 @@ import type { Price } from "../records/price.ts";
 import { mapModel } from "./model-map.ts";
 import { canServe } from "./translation.ts";
 
-export interface PricingTerms {
+interface PricingTerms {
   /** Null if no price is configured or listed. */
   price: ResolvedPrice | null;
   /** Equal terms share one tariff, across all groups. */

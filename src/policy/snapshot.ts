@@ -28,7 +28,7 @@ export {
   type Snapshot,
 } from "./published.ts";
 
-export interface CompileOptions {
+interface CompileOptions {
   /** Decrypts an account's credential. */
   unseal(account: AccountRecord): string | null;
   /** URL of the built-in simulator, if it runs. */

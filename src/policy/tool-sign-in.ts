@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import type { PolicyRecords } from "../records/policy.ts";
 
 /** The response with the settings of a tool. */
-export interface SettingsDocument {
+interface SettingsDocument {
   readonly etag: string;
   readonly bytes: Uint8Array;
 }

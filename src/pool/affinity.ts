@@ -47,7 +47,7 @@ export function findHome<H extends HomeAccount>(
 }
 
 /** Cache of assigned accounts, so that the assignment is not computed for each request. */
-export interface HomeAccounts<H> {
+interface HomeAccounts<H> {
   /** `among` is the list in which the account was found. The result is only valid for the same list. */
   find(affinity: string, among: readonly H[]): H | null;
   set(affinity: string, among: readonly H[], home: H): void;

@@ -7,7 +7,7 @@ import {
   isBlameless,
 } from "../accounts/failure.ts";
 
-export interface CoolDown {
+interface CoolDown {
   readonly ms: number;
   /** After the cool-down, a single probe decides whether other requests may follow. */
   readonly probe: boolean;

@@ -6,7 +6,7 @@ import type { Cause } from "./cool-down.ts";
 import { type Circuit, isHalfOpen, isOpen, isParked, usableInMs } from "./health.ts";
 
 /** `probing`: the cool-down is over, and a single request tests the account. */
-export type AccountCondition = "well" | "cooling" | "probing" | "parked";
+type AccountCondition = "well" | "cooling" | "probing" | "parked";
 
 export interface CircuitReport {
   condition: AccountCondition;

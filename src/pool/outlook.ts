@@ -28,7 +28,7 @@ export const NO_OBSTACLES: Obstacles = {
   outOfOrder: false,
 };
 
-export type RejectionReason = "busy" | "limited" | "overloaded" | "failing" | "at_capacity" | "out_of_order";
+type RejectionReason = "busy" | "limited" | "overloaded" | "failing" | "at_capacity" | "out_of_order";
 
 export interface SelectionVerdict {
   /** Maximum wait; 0 if the request is rejected at once. */

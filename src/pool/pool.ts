@@ -98,13 +98,13 @@ export interface Pool {
   countInFlight(accountId: string): number;
 }
 
-export interface PoolOptions {
+interface PoolOptions {
   clock: Clock;
   random(): number;
   limiter: Limiter;
 }
 
-export interface ReceivedReport {
+interface ReceivedReport {
   readonly report: HealthReport;
   /** How long this node leaves a probe to others. */
   readonly probeDelayMs: number;

@@ -91,7 +91,7 @@ export function computeScore(inFlight: number, weight: number, cost: number): nu
   return ((inFlight + 1) / weight) * cost;
 }
 
-export interface Load {
+interface Load {
   readonly inFlight: number;
   readonly weight: number;
 }

@@ -29,7 +29,7 @@ const PROBE_MS = 10_000;
 type CircuitBefore = Pick<Circuit, "untilMs" | "cause">;
 
 /** The two circuits of a slot before a change. */
-export interface HealthBefore {
+interface HealthBefore {
   readonly account: CircuitBefore;
   readonly model: CircuitBefore;
 }

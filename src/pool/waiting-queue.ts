@@ -24,7 +24,7 @@ export interface Ticket<T> {
   clientSignal: AbortSignal;
 }
 
-export type WaitResult<T> =
+type WaitResult<T> =
   | { kind: "served"; value: T; waitedMs: number }
   | { kind: "full" }
   /** The accounts changed, and waiting cannot help within the time that is left. */

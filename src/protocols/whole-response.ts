@@ -70,7 +70,7 @@ export type WholeResponseResult =
   | { kind: "malformed" };
 
 const RESPONSE_ENDS = ["completed", "incomplete", "failed", "cancelled"] as const;
-export type ResponseEnd = (typeof RESPONSE_ENDS)[number];
+type ResponseEnd = (typeof RESPONSE_ENDS)[number];
 
 export interface EndedResponse {
   readonly outcome: ResponseEnd;

@@ -25,7 +25,7 @@ export interface PlanRecord {
 }
 
 export const RENEWALS = ["none", "month", "year"] as const;
-export type Renewal = (typeof RENEWALS)[number];
+type Renewal = (typeof RENEWALS)[number];
 
 export interface SubscriptionRecord {
   id: string;

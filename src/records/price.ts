@@ -25,7 +25,7 @@ export const LONG_CONTEXT_UNITS = [
 export type LongContextUnit = (typeof LONG_CONTEXT_UNITS)[number];
 
 /** A request with more than `above` input tokens is priced by these as a whole. */
-export type LongContextPrice = Readonly<Partial<Record<LongContextUnit, string>>> & {
+type LongContextPrice = Readonly<Partial<Record<LongContextUnit, string>>> & {
   readonly above: number;
   readonly input: string;
 };

@@ -30,7 +30,7 @@ const FRAME_FIELDS = [
   "background",
 ] as const;
 export type FrameField = (typeof FRAME_FIELDS)[number];
-export type FrameScan = ObjectScan<FrameField>;
+type FrameScan = ObjectScan<FrameField>;
 
 const FRAME = wantedFields(FRAME_FIELDS, { rejectsCaseVariants: true });
 const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
@@ -49,21 +49,21 @@ export interface CreateFrame {
   readonly inspection: FrameInspection | null;
 }
 
-export interface FrameInspection {
+interface FrameInspection {
   readonly calls: ToolCalls;
   readonly metadata: FrameMetadata | null;
   /** Of a warm-up; null for other frames. */
   readonly settings: EchoedSettings | null;
 }
 
-export interface SteerFrame {
+interface SteerFrame {
   readonly kind: "steer";
   readonly streamId: null;
   readonly previousId: string | null;
   readonly input: unknown;
 }
 
-export interface BadFrame {
+interface BadFrame {
   readonly kind: "bad";
   readonly streamId: string | null;
   readonly error: ApiError;

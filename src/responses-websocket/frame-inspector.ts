@@ -24,7 +24,7 @@ export type InspectedFrame =
       readonly param: string | null;
     };
 
-export interface FrameInspectorOptions {
+interface FrameInspectorOptions {
   readonly depthMax: number;
   readonly echoBytesMax: number;
   readonly threadLimits: ThreadPoolLimits;

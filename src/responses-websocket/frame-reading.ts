@@ -5,7 +5,7 @@ import type { ByteBudget } from "./byte-budget.ts";
 import { type ClientFrame, type MessageKind, readClientFrame } from "./client-frame.ts";
 import type { FrameInspector } from "./frame-inspector.ts";
 
-export interface FrameReadingOptions {
+interface FrameReadingOptions {
   readonly inspector: FrameInspector;
   /** Budget for the bytes of waiting frames, per key. */
   readonly waitingBytes: ByteBudget;

@@ -34,7 +34,7 @@ export interface MemoryPool {
   readonly bytes: number;
 }
 
-export interface MemoryLimits {
+interface MemoryLimits {
   readonly bytesMax: number;
   readonly keyBytesMax: number;
   readonly connectionBytesMax: number;

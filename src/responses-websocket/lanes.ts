@@ -10,7 +10,7 @@ export interface LaneLimits {
   readonly socketTurnsWaitingMax: number;
 }
 
-export interface LaneTurn {
+interface LaneTurn {
   readonly lane: TurnLane;
   /** The client disconnected. */
   abort(): void;

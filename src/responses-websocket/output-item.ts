@@ -7,7 +7,7 @@ import { applySplices, editMembers } from "../json/splice.ts";
 
 const REASONING = wantedFields(["type", "id", "encrypted_content"]);
 
-export interface OutputItemOptions {
+interface OutputItemOptions {
   readonly depthMax: number;
   /** The upstream stores the response and recognizes its items by their ids. */
   readonly isStored: boolean;

@@ -23,7 +23,7 @@ export interface SocketLimits extends LaneLimits, WarmUpLimits {
   readonly inspectionThreads: ThreadPoolLimits;
 }
 
-export type SessionServices = WarmUpServices & Pick<Gateway, "log" | "limiter">;
+type SessionServices = WarmUpServices & Pick<Gateway, "log" | "limiter">;
 
 /** State that all connections share. */
 export interface SessionContext {

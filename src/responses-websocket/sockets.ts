@@ -23,7 +23,7 @@ import { readSubprotocolKey } from "./subprotocols.ts";
 import { SOCKET } from "./turn.ts";
 import { selectUpgradeHeaders } from "./upgrade-headers.ts";
 
-export interface SocketsOptions {
+interface SocketsOptions {
   gateway: Gateway;
   newId: NewId;
   /** Additional origins of web pages that may connect. Clients other than web pages send no origin. */

@@ -37,7 +37,7 @@ export interface TurnHost extends AdmittedClient {
   disconnect(): void;
 }
 
-export interface TurnOptions {
+interface TurnOptions {
   host: TurnHost;
   lane: TurnLane;
   frame: CreateFrame;

@@ -12,7 +12,7 @@ const FORMAT = new RegExp(
   `^gwk_[0-9A-Za-z]{${PUBLIC_ID_CHARS}}_[0-9A-Za-z]{${CHARS_OF_256_BITS + CHECKSUM_CHARS}}$`,
 );
 
-export interface MintedApiKey {
+interface MintedApiKey {
   secret: string;
   publicId: string;
   last4: string;

@@ -31,7 +31,7 @@ export interface Keyring {
   get(kid: string): Uint8Array | null;
 }
 
-export interface KeyringOptions {
+interface KeyringOptions {
   file: string;
   /** MODEL_GATEWAY_MASTER_KEY: `kid:base64` pairs or bare keys. It replaces the file. */
   fromEnv: string | undefined;

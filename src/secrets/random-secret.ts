@@ -7,7 +7,7 @@ import { createHash } from "node:crypto";
 import { base62, CHARS_OF_256_BITS, CHECKSUM_CHARS, hasChecksum, toInteger, withChecksum } from "./base62.ts";
 import type { RandomBytes } from "./keyring.ts";
 
-export interface RandomSecret {
+interface RandomSecret {
   secret: string;
   digest: string;
 }

@@ -13,7 +13,7 @@ const GROUP_CHARS = 4;
 /** The largest prime of 20 bits: the remainder detects every single wrong character and every swap. */
 const CHECK_PRIME = 1_048_573n;
 
-export interface RedeemCode {
+interface RedeemCode {
   /** As shown to people: `7K3Q-…`. */
   code: string;
   hint: string;

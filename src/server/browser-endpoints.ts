@@ -8,7 +8,7 @@ import type { Destination, SiteName } from "./routes.ts";
 import type { ServerCall } from "./server-call.ts";
 import { errorPage, type Site } from "./site.ts";
 
-export type BrowserDestination = Extract<Destination, { kind: "site" | "moved" | "api" }>;
+type BrowserDestination = Extract<Destination, { kind: "site" | "moved" | "api" }>;
 
 export interface BrowserEndpointsOptions {
   api: ApiHandler;

@@ -20,7 +20,7 @@ import { rejectKeyInQuery } from "./gemini-query.ts";
 import type { Destination } from "./routes.ts";
 import type { ServerCall } from "./server-call.ts";
 
-export type CallerDestination = Extract<
+type CallerDestination = Extract<
   Destination,
   {
     kind:

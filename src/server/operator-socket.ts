@@ -35,13 +35,13 @@ export interface ProcessReports {
   metrics(): Promise<readonly MetricFamily[]>;
 }
 
-export interface OperatorSocketOptions {
+interface OperatorSocketOptions {
   readonly gateway: Gateway;
   readonly socketFile: string;
   readonly reports: ProcessReports;
 }
 
-export interface OperatorSocket {
+interface OperatorSocket {
   /** Deletes the socket file, if this process created one. */
   close(): void;
 }

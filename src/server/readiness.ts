@@ -11,7 +11,7 @@ export interface PortReadinessOptions {
   readonly others: { readonly number: number; ask(): Promise<OtherProcess[]> } | null;
 }
 
-export interface OtherProcess {
+interface OtherProcess {
   readonly process: number;
   /** Null if the process does not respond. */
   readonly state: ProcessReadiness | null;
@@ -20,7 +20,7 @@ export interface OtherProcess {
 export const processReadiness = z.object({ store: z.boolean(), draining: z.boolean() });
 export type ProcessReadiness = z.infer<typeof processReadiness>;
 
-export interface ReadinessReport {
+interface ReadinessReport {
   readonly status: "ready" | "not_ready";
   readonly store: "ok" | "unavailable";
   readonly draining: boolean;

@@ -17,7 +17,7 @@ export interface ServerOptions
   connections: ListenOptions["limits"];
 }
 
-export interface DrainTimes {
+interface DrainTimes {
   /** How long connections without a request are served after the server stopped listening. */
   readonly silentMs: number;
   /** How long requests in flight may take after that. */

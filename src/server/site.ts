@@ -14,7 +14,7 @@ export interface Site {
   respond(headers: HeaderReader, path: string): Promise<SharedResponse>;
 }
 
-export interface SiteOptions {
+interface SiteOptions {
   /** The base path, for example `/console/`. */
   base: string;
   folder: string;

@@ -9,12 +9,9 @@ import type { Destination } from "./routes.ts";
 import type { ServerCall } from "./server-call.ts";
 import { UnknownUrl } from "./unknown-url.ts";
 
-export type ToolDestination = Extract<
-  Destination,
-  { kind: "tool_sign_in" | "managed_settings" | "tool_telemetry" }
->;
+type ToolDestination = Extract<Destination, { kind: "tool_sign_in" | "managed_settings" | "tool_telemetry" }>;
 
-export interface ToolEndpointOptions {
+interface ToolEndpointOptions {
   readonly gateway: Gateway;
   readonly tools: ToolEndpoints;
   readonly toolTelemetry: TelemetryBounds;

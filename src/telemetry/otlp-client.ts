@@ -5,7 +5,7 @@ import { joinParts, type Part, wholeBytesPart } from "../base/parts.ts";
 import type { HttpClient, ResponseHeaders, ResponseSink } from "../net/http-client/contract.ts";
 import { DialError, type Dialer, type DialTarget } from "../net/http-client/dial.ts";
 
-export interface OtlpClientOptions {
+interface OtlpClientOptions {
   readonly dialer: Pick<Dialer, "resolve">;
   readonly http: Pick<HttpClient, "send">;
   readonly nowMs: () => number;

@@ -4,7 +4,7 @@ import { VERSION } from "../version.ts";
 import { ATTRIBUTE } from "./attribute-names.ts";
 import { type MessageFrame, toStringValue } from "./span.ts";
 
-export interface ResourceOptions {
+interface ResourceOptions {
   readonly serviceName: string;
   /** Identifies the process among those of the service. */
   readonly instanceId: string;

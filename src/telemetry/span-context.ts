@@ -15,7 +15,7 @@ import {
  * `continue`: its trace is continued, and the sample ratio decides. `ignore`: every request starts a new trace.
  */
 export const CLIENT_CONTEXTS = ["follow", "continue", "ignore"] as const;
-export type ClientContext = (typeof CLIENT_CONTEXTS)[number];
+type ClientContext = (typeof CLIENT_CONTEXTS)[number];
 
 export interface SamplingOptions {
   readonly sampleRatio: number;

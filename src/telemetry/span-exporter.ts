@@ -8,7 +8,7 @@ import type { OtlpClient } from "./otlp-client.ts";
 import type { MessageFrame, Span } from "./span.ts";
 import { type QueueLimits, type SpanBatch, SpanQueue } from "./span-queue.ts";
 
-export interface ExportLimits extends QueueLimits {
+interface ExportLimits extends QueueLimits {
   /** How long a span may wait for others. */
   readonly intervalMs: number;
   /** The pauses between the attempts of one batch. After the last one the batch is dropped. */
@@ -19,7 +19,7 @@ export interface ExportLimits extends QueueLimits {
   readonly flushMs: number;
 }
 
-export interface SpanExporterOptions {
+interface SpanExporterOptions {
   readonly client: Pick<OtlpClient, "send">;
   /** What the messages of this process have in common. Called when the first message is written. */
   readonly frame: () => MessageFrame;
@@ -32,7 +32,7 @@ export interface SpanExporterOptions {
  * collector rejected the batch or some of its spans. `shutdown`: the process stopped before the spans were sent.
  */
 const DROP_REASONS = ["queue_full", "unavailable", "rejected", "shutdown"] as const;
-export type DropReason = (typeof DROP_REASONS)[number];
+type DropReason = (typeof DROP_REASONS)[number];
 
 type State =
   /** The queue is empty, or waits for more spans. */

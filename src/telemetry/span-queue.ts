@@ -20,7 +20,7 @@ export interface SpanBatch {
   readonly spans: number;
 }
 
-export interface SpanQueueOptions {
+interface SpanQueueOptions {
   readonly limits: QueueLimits;
   /** What all messages have in common. Called when the first message is written. */
   readonly frame: () => MessageFrame;

@@ -5,7 +5,7 @@ import { openSpanContext, type SamplingOptions, type SpanContext, SpanIds } from
 import type { SpanExporter } from "./span-exporter.ts";
 import { deriveTraceId } from "./trace-context.ts";
 
-export interface TracerOptions extends SamplingOptions {
+interface TracerOptions extends SamplingOptions {
   readonly exporter: SpanExporter;
   readonly randomBytes: (count: number) => Uint8Array;
   /** Requests that take at least this long are always exported. */
@@ -17,7 +17,7 @@ export interface TracerOptions extends SamplingOptions {
 }
 
 /** The end of a request, as far as it decides about the export. */
-export interface EndedSpan {
+interface EndedSpan {
   readonly durationMs: number;
   readonly isError: boolean;
 }

@@ -8,7 +8,7 @@ import { type FeedEntry, readEntries } from "../store/usage-feed/feed.ts";
 import { formatCursor } from "./cursor.ts";
 import { buildUsageRecords, type NumberedRow } from "./usage-record.ts";
 
-export interface BatchRange {
+interface BatchRange {
   readonly feedId: string;
   readonly after: number;
   /** Never beyond the horizon of the feed. */

@@ -1,6 +1,6 @@
 /** Cursors of the usage feed: `feed_0199…:42` is the position after entry 42 of that feed. */
 
-export interface FeedCursor {
+interface FeedCursor {
   readonly feedId: string;
   readonly feedNo: number;
 }

@@ -7,7 +7,7 @@ import type { ExportTarget } from "../store/usage-feed/targets.ts";
 import type { UsageBatch } from "./batch.ts";
 import { formatCursor, parseCursor } from "./cursor.ts";
 
-export type SentBatch = Pick<UsageBatch, "body" | "rowCount" | "to">;
+type SentBatch = Pick<UsageBatch, "body" | "rowCount" | "to">;
 
 export function sendBatch(
   sender: WebhookSender,
@@ -27,7 +27,7 @@ export function sendBatch(
   });
 }
 
-export interface ResponseContext {
+interface ResponseContext {
   readonly nowMs: number;
   readonly retriesMs: readonly number[];
   /** The range in which a receiver may choose its position. */

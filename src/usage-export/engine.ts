@@ -26,7 +26,7 @@ import { sendBatch } from "./delivery.ts";
 import { ExportCounts } from "./export-counts.ts";
 import { TargetDelivery } from "./target-delivery.ts";
 
-export interface UsageExportLimits {
+interface UsageExportLimits {
   /** How often each node checks the feed. */
   readonly intervalMs: number;
   readonly deliveryTimeoutMs: number;
@@ -39,7 +39,7 @@ export interface UsageExportLimits {
   readonly settleMs: number;
 }
 
-export interface UsageExportOptions extends Readonly<Omit<WebhookSender, "timeoutMs">> {
+interface UsageExportOptions extends Readonly<Omit<WebhookSender, "timeoutMs">> {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

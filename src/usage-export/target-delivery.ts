@@ -12,7 +12,7 @@ import { readBatch, type UsageBatch } from "./batch.ts";
 import { applyResponse, sendBatch } from "./delivery.ts";
 import type { ExportCounts } from "./export-counts.ts";
 
-export interface TargetDeliveryOptions {
+interface TargetDeliveryOptions {
   readonly db: Db;
   readonly clock: Pick<Clock, "nowMs">;
   readonly log: Log;

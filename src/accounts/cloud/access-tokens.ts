@@ -14,7 +14,7 @@ import type { PolicyAccount } from "../account.ts";
 import { type FailureClass, type UpstreamFailure, upstreamFailure } from "../failure.ts";
 import { sendSingleRequest } from "../single-request.ts";
 
-export interface AccessTokenOptions {
+interface AccessTokenOptions {
   readonly dialer: Dialer;
   readonly http: HttpClient;
   readonly clock: Clock;
@@ -23,7 +23,7 @@ export interface AccessTokenOptions {
 }
 
 /** The fields are described in the limits of the product. */
-export interface AccessTokenLimits {
+interface AccessTokenLimits {
   readonly timeoutMs: number;
   readonly responseBytesMax: number;
   readonly renewBeforeMs: number;

@@ -10,7 +10,7 @@ const RENAMED: ReadonlyMap<string, string> = new Map([
   ["advanced-tool-use-2025-11-20", "tool-search-tool-2025-10-19"],
 ]);
 
-export interface BetaFlags {
+interface BetaFlags {
   readonly accepted: readonly string[];
   /** Whether a flag of the client was left out. */
   readonly areDropped: boolean;

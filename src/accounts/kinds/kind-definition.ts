@@ -12,15 +12,15 @@ import type { VendorErrors } from "../vendor-errors.ts";
 
 /** Fields of the configuration that only some kinds have. */
 export const KIND_FIELDS = ["vendor", "api_version", "region", "project"] as const;
-export type KindField = (typeof KIND_FIELDS)[number];
+type KindField = (typeof KIND_FIELDS)[number];
 
 /** `service_account`: the key is never sent, only the access token that it signs for. */
 export const CREDENTIAL_FORMS = ["none", "api_key", "service_account"] as const;
-export type CredentialForm = (typeof CREDENTIAL_FORMS)[number];
+type CredentialForm = (typeof CREDENTIAL_FORMS)[number];
 
 /** What decides the base URL of an account whose configuration names none. */
 export const ADDRESS_SOURCES = ["configuration", "kind", "region", "process"] as const;
-export type KindAddress =
+type KindAddress =
   /** Nothing: the configuration must name it. `suggested` is the initial value of the console's form. */
   | { readonly from: "configuration"; readonly suggested: string }
   | { readonly from: "kind"; readonly baseUrl: string }
@@ -56,14 +56,14 @@ export interface ClientHeaders {
 }
 
 /** A vendor that serves the API of another one in a form of its own. */
-export interface Hosting {
+interface Hosting {
   /** The flags of `anthropic-beta` that the vendor accepts. It rejects a request with any other. */
   readonly betas: readonly string[];
   form(iface: Interface, betas: readonly string[]): HostedForm;
 }
 
 /** A stream that has another form than server-sent events. */
-export interface StreamFraming {
+interface StreamFraming {
   readonly contentType: string;
   /** Passes the stream on as server-sent events. */
   open(sink: ResponseSink<UpstreamFailure>, options: FramingOptions): ResponseSink<UpstreamFailure>;
@@ -75,7 +75,7 @@ export interface FramingOptions {
   onFault(failure: UpstreamFailure): void;
 }
 
-export interface ModelLists {
+interface ModelLists {
   readonly baseUrl: string;
   readonly paths: readonly string[];
 }
@@ -87,7 +87,7 @@ export interface CountedRequest {
 }
 
 /** How an account counts the tokens of a request. */
-export interface TokenCount {
+interface TokenCount {
   /** Returns null if the account cannot count the tokens of this request. */
   body(request: CountedRequest): UpstreamBody | null;
   /** The field of the response; null if it is that of the dialect's inventor. */

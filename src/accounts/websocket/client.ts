@@ -13,7 +13,7 @@ import { WarmSockets, type WarmSocketsOptions } from "./warm-sockets.ts";
 export { UpstreamLane } from "./upstream-socket.ts";
 export type { TurnFailure, TurnRequest } from "./upstream-turn.ts";
 
-export interface SocketRequest extends TurnRequest {
+interface SocketRequest extends TurnRequest {
   readonly account: PolicyAccount;
   readonly target: DialTarget;
   readonly path: string;

@@ -8,7 +8,7 @@ import type { PolicyAccount } from "../account.ts";
 import { credentialHeader, KINDS } from "../kinds/table.ts";
 import { type HandshakeProbe, probeHandshake } from "./probe-handshake.ts";
 
-export interface SocketProbeOptions {
+interface SocketProbeOptions {
   dialer: Dialer;
   deadlines: Deadlines;
   clock: Clock;

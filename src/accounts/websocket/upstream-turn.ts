@@ -30,7 +30,7 @@ export type TurnFailure =
   /** The upstream does not accept WebSocket upgrades. No request was sent. */
   | { readonly kind: "unsupported"; readonly status: number };
 
-export interface UpstreamErrorMessage {
+interface UpstreamErrorMessage {
   readonly kind: "error_message";
   readonly code: unknown;
   /** Null if the message has no status. */
@@ -50,13 +50,13 @@ export interface TurnRequest {
   readonly beforeWrite?: (() => void) | null;
 }
 
-export interface TurnTail {
+interface TurnTail {
   readonly responseId: string;
   /** Null if the two parts cannot be separated. */
   body(): readonly Part[] | null;
 }
 
-export interface TurnContext {
+interface TurnContext {
   readonly setting: SocketSetting;
   readonly warm: WarmSockets;
   readonly socketSet: SocketSet;

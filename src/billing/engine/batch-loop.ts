@@ -10,7 +10,7 @@ import type { WorkQueue } from "./work-queue.ts";
 /** Delay before the operations of users whose money is locked are tried again. */
 const LOCKED_RETRY_MS = 20;
 
-export interface BatchLoopOptions {
+interface BatchLoopOptions {
   engine: "sqlite" | "postgres";
   limits: BillingLimits;
   queue: WorkQueue;

@@ -39,7 +39,7 @@ import {
 import type { UnsavedSettlements } from "./unsaved-settlements.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
-export interface BatchWriterOptions extends EngineServices {
+interface BatchWriterOptions extends EngineServices {
   faults: BillingFaults;
   limits: Pick<BillingLimits, "transactionMs">;
   queue: WorkQueue;
@@ -51,7 +51,7 @@ export interface BatchWriterOptions extends EngineServices {
   release(op: HoldOp): void;
 }
 
-export type WriteResult = "done" | "delayed" | "unavailable";
+type WriteResult = "done" | "delayed" | "unavailable";
 
 /** Owns the database's state as its last batches showed it: failures, stored tariffs, numbers of usage kinds. */
 export class BatchWriter {

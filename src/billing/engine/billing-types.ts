@@ -5,7 +5,7 @@ import type { Tariff } from "../../money/tariff.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
 /** What a hold and the usage row of a request have in common. */
-export type RequestFacts = Pick<
+type RequestFacts = Pick<
   UsageRow,
   "requestId" | "keyId" | "groupId" | "interface" | "endpoint" | "publicModel" | "stream"
 >;

@@ -10,7 +10,7 @@ import { errorReason } from "./store-faults.ts";
  */
 export type Durability = "process" | "disk" | "store";
 
-export interface DiskOptions {
+interface DiskOptions {
   db: Pick<Db, "engine" | "flush">;
   log: Log;
   durability: Durability;

@@ -32,7 +32,7 @@ interface UserQueue {
   state: "idle" | "running" | "running_again";
 }
 
-export class HoldQueue {
+class HoldQueue {
   readonly #billingEngine: Pick<BillingEngine, "hold">;
   readonly #limits: HoldQueueLimits;
   readonly #queues = new Map<string, UserQueue>();

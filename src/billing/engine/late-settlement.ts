@@ -14,13 +14,13 @@ import type { Settlement } from "./billing-types.ts";
 import { lockSubscriptionBalances, type SubscriptionBalance } from "./subscription-balances.ts";
 
 /** A row that recovery wrote, and its current charge; null if nothing was charged. */
-export interface RecoveredCharge {
+interface RecoveredCharge {
   row: UsageRow;
   charge: Transfer | null;
 }
 
 /** What a batch reads for its settlements without a hold. */
-export interface LateFacts {
+interface LateFacts {
   recoveredCharges: ReadonlyMap<string, RecoveredCharge>;
   subscriptionBalances: ReadonlyMap<string, SubscriptionBalance[]>;
 }
@@ -71,7 +71,7 @@ async function readRecovered(tx: Db, late: readonly Settlement[]): Promise<Map<s
 }
 
 /** Charges at most what is available. A negative amount is returned in full. */
-export function chargeAvailable(wantedNano: Nano, availableNano: Nano): Nano {
+function chargeAvailable(wantedNano: Nano, availableNano: Nano): Nano {
   const maxNano = availableNano > 0n ? availableNano : 0n;
   return wantedNano < maxNano ? wantedNano : maxNano;
 }

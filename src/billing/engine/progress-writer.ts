@@ -7,7 +7,7 @@ import type { Db } from "../../store/engine/db.ts";
 import { writeProgress } from "../../store/money/holds.ts";
 import type { Progress } from "./progress.ts";
 
-export interface ProgressWriterOptions {
+interface ProgressWriterOptions {
   db: Db;
   progress: Progress;
   limits: { batchMax: number; retryMs: number };

@@ -8,7 +8,7 @@ export interface ProgressLimits {
   checkpointMs: number;
 }
 
-export interface ProgressOptions {
+interface ProgressOptions {
   limits: ProgressLimits;
   monotonicMs(): number;
   /** Called when changes have become due. */

@@ -13,7 +13,7 @@ export interface RecentBookingLimits {
   requestsMax: number;
 }
 
-export interface RecentBookingsOptions {
+interface RecentBookingsOptions {
   limits: RecentBookingLimits;
   monotonicMs(): number;
 }

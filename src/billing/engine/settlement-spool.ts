@@ -137,7 +137,7 @@ async function writeAll(to: number, bytes: Uint8Array, at: number): Promise<void
   }
 }
 
-export interface OrphanedSpool extends UnreadableLine {
+interface OrphanedSpool extends UnreadableLine {
   processId: string;
   settlements: Settlement[];
   remove(): Promise<void>;

@@ -22,7 +22,7 @@ import {
 } from "../../store/money/subscription-windows.ts";
 import { type GrantedPlan, lockRunning, lockSubscriptions } from "../../store/money/subscriptions.ts";
 
-export interface SubscriptionBalanceWindow {
+interface SubscriptionBalanceWindow {
   per: PlanPeriod;
   startsAtMs: number;
   endsAtMs: number;

@@ -9,7 +9,7 @@ import type { Settlement } from "./booking.ts";
 import type { SettlementSpool } from "./settlement-spool.ts";
 import { errorReason } from "./store-faults.ts";
 
-export interface UnsavedSettlementsOptions {
+interface UnsavedSettlementsOptions {
   spool: SettlementSpool;
   log: Log;
   retryMs: number;

@@ -11,7 +11,7 @@ import { EXPIRY_CHECK_MS, isHoldExpired, type StoreProgress } from "./store-time
 import type { UnsavedSettlements } from "./unsaved-settlements.ts";
 import type { WorkQueue } from "./work-queue.ts";
 
-export interface WaiterExpiryOptions {
+interface WaiterExpiryOptions {
   engine: "sqlite" | "postgres";
   limits: BillingLimits;
   queue: WorkQueue;

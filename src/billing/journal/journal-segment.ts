@@ -9,7 +9,7 @@ export const CHECKSUM_DIGITS = 8;
 
 const LINE_END = 0x0a;
 
-export interface SegmentText {
+interface SegmentText {
   lines: string[];
   /** 1 if the process died while it wrote a line. That write was never acknowledged. */
   torn: 0 | 1;

@@ -25,7 +25,7 @@ import { type Segment, UnsyncedSegments } from "./unsynced-segments.ts";
 /** Size of the first segment. Each full segment is followed by one of twice the size. */
 const FIRST_BYTES = 16 * 1024;
 
-export interface JournalOptions {
+interface JournalOptions {
   dir: string;
   /** The process that writes the journal. It is part of the file names. */
   processId: string;

@@ -14,7 +14,7 @@ export interface Segment {
   file: AppendFile;
 }
 
-export interface UnsyncedOptions {
+interface UnsyncedOptions {
   dir: string;
   buildPath(number: number): string;
   /** Whether this segment contains anything the database does not have. */

@@ -9,13 +9,13 @@ import type { Log } from "../../observe/log.ts";
 import type { RunJob } from "../../store/nodes/job-leases.ts";
 import { logReconciliation, type ReconciliationReport } from "./reconciliation.ts";
 
-export interface HourlyReconciliation {
+interface HourlyReconciliation {
   /** Runs at once. */
   run(): Promise<void>;
   stop(): void;
 }
 
-export interface HourlyReconciliationOptions {
+interface HourlyReconciliationOptions {
   databaseUrl: string;
   log: Log;
   everyMs: number;

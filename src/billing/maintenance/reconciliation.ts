@@ -33,7 +33,7 @@ export interface ReconciliationReport {
   changes: { entries: number; head: string };
 }
 
-export interface ReconciliationOptions {
+interface ReconciliationOptions {
   nowMs: number;
   holdAgeMaxMs: number;
   findingsMax: number;

@@ -19,7 +19,7 @@ export interface MaintenanceLimits {
   holdAgeMaxMs: number;
 }
 
-export interface MaintenanceOptions {
+interface MaintenanceOptions {
   db: Db;
   databaseUrl: string;
   clock: Clock;

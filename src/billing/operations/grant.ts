@@ -23,13 +23,13 @@ import {
 } from "./order-key.ts";
 import { MoneyOperationRejected } from "./rejection.ts";
 
-export interface GrantContext {
+interface GrantContext {
   db: Db;
   clock: Clock;
   newId: NewId;
 }
 
-export interface Grant extends Pick<SubscriptionRecord, "userId" | "endsAtMs" | "renews" | "priority"> {
+interface Grant extends Pick<SubscriptionRecord, "userId" | "endsAtMs" | "renews" | "priority"> {
   plan: string;
   /** Null means now. */
   startsAtMs: number | null;
@@ -37,7 +37,7 @@ export interface Grant extends Pick<SubscriptionRecord, "userId" | "endsAtMs" | 
   idempotencyKey?: string;
 }
 
-export interface GrantResult {
+interface GrantResult {
   subscription: SubscriptionRecord;
   /** The idempotency key was used before for the same grant: nothing was granted now. */
   repeated: boolean;
@@ -113,7 +113,7 @@ function isSameGrant(before: SubscriptionRecord, grant: Grant, planId: string): 
   );
 }
 
-export type CancellationResult =
+type CancellationResult =
   | { kind: "cancelled" }
   /** It runs to the end of its term and does not renew. */
   | { kind: "ending"; endsAtMs: number }

@@ -15,7 +15,7 @@ import {
 } from "../journal/orphaned-journals.ts";
 import { recoverReservations } from "../write-behind/recover-reservations.ts";
 
-export interface FileReplayOptions {
+interface FileReplayOptions {
   db: Db;
   log: Log;
   clock: Clock;

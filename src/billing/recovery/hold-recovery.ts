@@ -16,7 +16,7 @@ import type { Settlement } from "../engine/booking.ts";
 import { BillingUnavailable, errorReason, withBillingErrors } from "../engine/store-faults.ts";
 import { buildHeldSettlement, estimateHeldUse, type HeldUse } from "./held-settlement.ts";
 
-export interface HoldRecoveryOptions {
+interface HoldRecoveryOptions {
   db: Db;
   log: Log;
   clock: Clock;

@@ -12,7 +12,7 @@ import type { ProcessRecord } from "../../store/money/processes.ts";
 /** `startTicks` is null if the system does not provide it. */
 export type ProcessLookup = { kind: "gone" } | { kind: "there"; startTicks: number | null };
 
-export interface ProcessWatchOptions {
+interface ProcessWatchOptions {
   self: ProcessRecord;
   /** A process whose heartbeat was observed unchanged for this long is silent, and then dead. */
   silentAfterMs: number;
@@ -26,7 +26,7 @@ export interface ProcessWatchOptions {
 }
 
 /** What is known of other processes, by their ids. A dead process is not listed as silent. */
-export interface WatchResult {
+interface WatchResult {
   /** It may still run, but uses none of its reserved money any more. */
   readonly silent: readonly string[];
   readonly dead: ReadonlySet<string>;

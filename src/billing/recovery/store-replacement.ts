@@ -15,7 +15,7 @@ import type { RecentBookings } from "../engine/recent-bookings.ts";
 import { splitIntoChunks } from "../engine/split-into-chunks.ts";
 import { BillingUnavailable, errorReason } from "../engine/store-faults.ts";
 
-export interface StoreReplacementOptions {
+interface StoreReplacementOptions {
   db: Db;
   log: Log;
   clock: Clock;

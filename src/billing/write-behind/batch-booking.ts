@@ -22,7 +22,7 @@ import { type ReservationState, removeBatch, splitBatch } from "./wallet-reserva
 /** Number of times that one round waits for locked wallets. */
 const LOCK_TIMEOUTS_MAX = 3;
 
-export interface BatchBookingOptions extends EngineServices {
+interface BatchBookingOptions extends EngineServices {
   bookingDb: Db;
   reservationState: ReservationState;
   directBilling: Pick<DirectBilling, "settle">;

@@ -7,7 +7,7 @@ import type { BatchBooking } from "./batch-booking.ts";
 import type { ReservationLimits } from "./reservation-limits.ts";
 import type { ReservationState } from "./wallet-reservations.ts";
 
-export interface BookingRoundsOptions {
+interface BookingRoundsOptions {
   reservationState: ReservationState;
   booking: Pick<BatchBooking, "book">;
   log: Log;

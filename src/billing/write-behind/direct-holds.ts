@@ -11,7 +11,7 @@ import type { ReservationStore } from "./reservation-store.ts";
 import { UserCounts } from "./user-counts.ts";
 import { findReservedHold, type ReservationState } from "./wallet-reservations.ts";
 
-export interface DirectHoldsOptions {
+interface DirectHoldsOptions {
   reservationState: ReservationState;
   reservationStore: Pick<ReservationStore, "closeUnlocked" | "storeHolds">;
   recall: Pick<ReservationRecall, "hold" | "replaceHold">;

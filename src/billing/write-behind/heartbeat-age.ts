@@ -7,7 +7,7 @@
 import type { Log } from "../../observe/log.ts";
 import { errorReason } from "../engine/store-faults.ts";
 
-export interface HeartbeatAgeOptions {
+interface HeartbeatAgeOptions {
   log: Log;
   /** While the last heartbeat is older, reservations are not used. */
   heartbeatAgeMaxMs: number;

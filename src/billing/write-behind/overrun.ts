@@ -7,7 +7,7 @@ import { errorReason, withTimeout } from "../engine/store-faults.ts";
 import type { ReservationStore } from "./reservation-store.ts";
 import type { ReservedHold } from "./wallet-reservations.ts";
 
-export interface WriteBehindOverrunOptions {
+interface WriteBehindOverrunOptions {
   reservationStore: Pick<ReservationStore, "storeHolds">;
   directBilling: Pick<DirectBilling, "settle" | "unsavedSettlements">;
   log: Log;

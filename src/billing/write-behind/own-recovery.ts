@@ -14,7 +14,7 @@ import { recoverReservations } from "./recover-reservations.ts";
 import type { RowBatch } from "./row-batch.ts";
 import { listHoldsOn, type ReservationState, type ReservedHold, removeBatch } from "./wallet-reservations.ts";
 
-export interface OwnRecoveryOptions extends EngineServices {
+interface OwnRecoveryOptions extends EngineServices {
   reservationState: ReservationState;
   directBilling: Pick<DirectBilling, "settle">;
   /** Called when the database has these holds, before anything else happens to them. */

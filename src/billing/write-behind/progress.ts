@@ -6,7 +6,7 @@ import { splitIntoChunks } from "../engine/split-into-chunks.ts";
 import type { RequestProgress } from "../journal/journal-events.ts";
 import type { ReservedHold } from "./wallet-reservations.ts";
 
-export interface WriteBehindProgressOptions {
+interface WriteBehindProgressOptions {
   limits: ProgressLimits;
   monotonicMs(): number;
   /** Returns whether the progress was written. If not, it is written with the next change. */

@@ -21,13 +21,13 @@ import type { Settlement } from "../engine/booking.ts";
 import type { JournalContent } from "../journal/read-journal.ts";
 import { buildSettledHold, sumByUser } from "./book-reservations.ts";
 
-export type OrphanedReservations = Pick<JournalContent, "open" | "settlements" | "rows">;
+type OrphanedReservations = Pick<JournalContent, "open" | "settlements" | "rows">;
 export const NOTHING_LEFT: OrphanedReservations = { open: [], settlements: [], rows: [] };
 
 /** A node that stopped responding keeps a wallet locked until the server ends its transaction. */
 const LOCK_TRIES_MAX = 30;
 
-export interface RecoveredOwner {
+interface RecoveredOwner {
   readonly deadId: string;
   /** This process. It owns the holds of finished requests until it has booked them: others must not settle these. */
   readonly selfId: string;

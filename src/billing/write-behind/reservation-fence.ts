@@ -14,7 +14,7 @@ import {
   readFence,
 } from "../../store/money/reservation-fences.ts";
 
-export interface ReservationFenceOptions {
+interface ReservationFenceOptions {
   db: Db;
   processId: string;
   /** Delay between two tries to learn whether a transaction was committed. */
@@ -22,7 +22,7 @@ export interface ReservationFenceOptions {
 }
 
 /** Runs `work` within the transaction `tx`, after the fence was advanced. */
-export type Guard<T> = (tx: Db, work: () => Promise<T>) => Promise<T>;
+type Guard<T> = (tx: Db, work: () => Promise<T>) => Promise<T>;
 
 type FenceState =
   /** The next transaction creates the row, with this number. */

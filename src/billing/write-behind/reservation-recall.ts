@@ -27,7 +27,7 @@ export interface RecallLimits {
   recallCheckMs: number;
 }
 
-export interface ReservationRecallOptions extends EngineServices {
+interface ReservationRecallOptions extends EngineServices {
   reservationState: Pick<ReservationState, "reservations">;
   reservationStore: Pick<ReservationStore, "close">;
   directBilling: Pick<DirectBilling, "hold" | "replaceHold" | "release">;

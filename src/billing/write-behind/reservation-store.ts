@@ -35,7 +35,7 @@ import {
   type WalletReservation,
 } from "./wallet-reservations.ts";
 
-export interface ReservationStoreOptions extends EngineServices {
+interface ReservationStoreOptions extends EngineServices {
   /** A second connection to the same database: a transaction of many steps then does not block readers. */
   bookingDb: Db;
   reservationState: ReservationState;

@@ -15,7 +15,7 @@ import type { ReservationStore } from "./reservation-store.ts";
 import { RowBatch } from "./row-batch.ts";
 import { endHold, type ReservationState, type ReservedHold } from "./wallet-reservations.ts";
 
-export interface ReservedSettlementOptions {
+interface ReservedSettlementOptions {
   db: Db;
   log: Log;
   durability: Durability;

@@ -18,7 +18,7 @@ export interface UpkeepLimits {
   checkIntervalMs: number;
 }
 
-export interface UpkeepOptions extends EngineServices {
+interface UpkeepOptions extends EngineServices {
   journal: Journal;
   reservationState: ReservationState;
   reservationStore: ReservationStore;

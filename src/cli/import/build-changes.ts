@@ -54,7 +54,7 @@ export interface ImportChanges {
   readonly findings: readonly ImportFinding[];
 }
 
-export interface BuildOptions {
+interface BuildOptions {
   digest(secret: string): string;
   /** Stands before the names of imported groups and accounts. */
   prefix: string;

@@ -14,7 +14,7 @@ export interface ImportedLimits extends Partial<Record<RateKind, number>> {
   windows?: WindowInFile[];
 }
 
-export interface ImportedModel {
+interface ImportedModel {
   readonly id: string;
   readonly price?: Price;
 }

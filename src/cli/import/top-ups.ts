@@ -22,7 +22,7 @@ export interface PlannedTopUp {
   readonly order: string;
 }
 
-export interface TopUpPlan {
+interface TopUpPlan {
   readonly topUps: readonly PlannedTopUp[];
   readonly findings: readonly ImportFinding[];
 }

@@ -7,7 +7,7 @@ import type { Settings } from "../../config/installation/environment.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { misuse } from "../command.ts";
 
-export interface Machine {
+interface Machine {
   readonly platform: NodeJS.Platform;
   countCores(): number;
 }

@@ -8,7 +8,7 @@ export interface ProcessEnd {
 }
 
 /** The operating system's side of a process. */
-export interface ChildProcess {
+interface ChildProcess {
   readonly pid: number;
   send(command: ProcessCommand): void;
   kill(signal: "SIGTERM" | "SIGKILL"): void;

@@ -10,11 +10,11 @@ import type { ProcessRole } from "./process-messages.ts";
 import { type ProcessEnd, type SpawnProcess, SupervisedProcess } from "./supervised-process.ts";
 
 type WidenedLimits<T> = { readonly [name in keyof T]: number };
-export type SupervisorLimits = WidenedLimits<
+type SupervisorLimits = WidenedLimits<
   Omit<typeof productLimits.processes, "max" | "silentMs" | "askTimeoutMs" | "accessBatchCharsMax">
 >;
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   /** How many processes serve at a time. */
   readonly count: number;
   readonly spawn: SpawnProcess;

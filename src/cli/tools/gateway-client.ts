@@ -30,7 +30,7 @@ const tokensSchema = z.object({
 const errorSchema = z.object({ error: z.string(), error_description: z.string().default("") });
 
 /** A response to a request for tokens. `unavailable`: no response, or one that says nothing about the sign-in. */
-export type TokenReply =
+type TokenReply =
   | { readonly kind: "tokens"; readonly tokens: StoredTokens }
   | { readonly kind: "rejected"; readonly code: string; readonly message: string }
   | { readonly kind: "unavailable"; readonly message: string };

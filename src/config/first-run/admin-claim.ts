@@ -95,7 +95,7 @@ export async function checkClaim(db: Db, token: string, nowMs: number): Promise<
   return claim.expiresAtMs <= nowMs ? "expired" : null;
 }
 
-export interface ClaimRequest {
+interface ClaimRequest {
   token: string;
   email: string;
   passwordHash: string;

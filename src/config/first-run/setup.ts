@@ -75,7 +75,7 @@ function guessInterfaces(id: string, price: Price | null): readonly Interface[] 
   return /(?:^|[-/])(?:image|imagen|dall-e|flux)/i.test(id) ? ["images"] : DIALECTS;
 }
 
-export interface SetupChoice {
+interface SetupChoice {
   readonly vendor: SetupVendor;
   readonly accountName: string;
   readonly models: readonly Pick<ProposedModel, "id" | "interfaces">[];

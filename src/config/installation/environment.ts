@@ -71,7 +71,7 @@ export interface Settings {
 }
 
 /** One of several processes that a supervisor runs on one port. */
-export interface ProcessPlace {
+interface ProcessPlace {
   /** From 1; one more than `count` while a process is replaced. */
   readonly number: number;
   readonly count: number;
@@ -87,7 +87,7 @@ const REDIS_URL_FORM = /^(redis|rediss|valkey|valkeys|redis\+unix):\/\/./;
 const REDIS_URL_RULE = "redis://host:6379, or rediss:// for TLS";
 
 const DURABILITIES = ["process", "disk", "store"] as const;
-export type DurabilitySetting = (typeof DURABILITIES)[number];
+type DurabilitySetting = (typeof DURABILITIES)[number];
 
 export interface SettingSources {
   flags: {
@@ -107,7 +107,7 @@ export interface SettingSources {
   fileCapture?: FileCapture | undefined;
 }
 
-export type SettingsResult = { ok: true; settings: Settings } | { ok: false; problems: string[] };
+type SettingsResult = { ok: true; settings: Settings } | { ok: false; problems: string[] };
 
 /**
  * The Debian package has one installation for the whole machine, so that its commands find the folder of the service

@@ -13,12 +13,12 @@ import type { FieldProblem, Path } from "../state/problem.ts";
 import type { ConfigState } from "../state/step.ts";
 import { NO_PAYER } from "./check-charging.ts";
 
-export interface RemovedTargets {
+interface RemovedTargets {
   readonly groups?: readonly string[];
   readonly models?: readonly string[];
 }
 
-export interface FallbackCheckOptions {
+interface FallbackCheckOptions {
   readonly prune: boolean;
   readonly removals?: RemovedTargets | undefined;
 }

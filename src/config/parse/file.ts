@@ -29,7 +29,7 @@ export interface Source {
   valuesMax?: number | undefined;
 }
 
-export type ParsedFile =
+type ParsedFile =
   | {
       ok: true;
       file: GatewayFile;

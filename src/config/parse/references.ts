@@ -15,8 +15,8 @@ const KINDS = {
   plan: { section: "plans", identity: "name" },
   user: { section: "users", identity: "email" },
 } as const;
-export type ReferenceKind = keyof typeof KINDS;
-export const REFERENCE_KINDS = Object.keys(KINDS) as readonly ReferenceKind[];
+type ReferenceKind = keyof typeof KINDS;
+const REFERENCE_KINDS = Object.keys(KINDS) as readonly ReferenceKind[];
 export const REFERENCE_SECTIONS = REFERENCE_KINDS.map((kind) => KINDS[kind].section);
 type ReferenceSection = (typeof REFERENCE_SECTIONS)[number];
 

@@ -30,7 +30,7 @@ export interface Tree {
   problems: FieldProblem[];
 }
 
-export interface SyntaxProblem {
+interface SyntaxProblem {
   line: number;
   column: number;
   message: string;

@@ -8,7 +8,7 @@ import { insertServiceToken } from "../../store/identity/service-tokens.ts";
 import type { Installation } from "../installation/installation.ts";
 import { formatInstant, secretSet } from "../state/difference.ts";
 
-export interface IssuedToken {
+interface IssuedToken {
   /** Shown once. */
   secret: string;
   /** For the audit log. */

@@ -17,7 +17,7 @@ import type { FilePlan, FileSubscription, GatewayFile } from "../schema/schema.t
 import { type FormattedFields, formatInstant, recordChanges } from "../state/difference.ts";
 import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
 
-export interface GrantSteps {
+interface GrantSteps {
   plans: PlanStep[];
   subscriptions: PlanStep[];
   /** For pruning, in an order that respects references. */

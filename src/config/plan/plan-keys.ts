@@ -202,7 +202,7 @@ class KeyPlanner {
 }
 
 /** The fields that the file has, and the secret. If omitted, a secret is generated, and the key has no limits. */
-export type NewKey = Pick<KeyRecord, "name" | "groupId"> &
+type NewKey = Pick<KeyRecord, "name" | "groupId"> &
   Partial<FileRecord<typeof KEY_FIELDS>> & { secret?: string | undefined };
 
 export function newKey({ secret: given, ...settings }: NewKey, secrets: Secrets) {
@@ -243,6 +243,6 @@ export function activeKeys(state: ConfigState): Map<string, KeyRecord> {
   return active;
 }
 
-export function keyIdentity(userId: string | null, name: string): string {
+function keyIdentity(userId: string | null, name: string): string {
   return JSON.stringify([userId, name]);
 }

@@ -45,7 +45,7 @@ import { planToolSignIn, type ReadFile } from "./plan-tool-sign-in.ts";
  * Steps are in an order that respects references: an entry is created before and removed after the entries that
  * refer to it. Problems are changes that the current state does not allow.
  */
-export interface Plan extends KeyPlan {
+interface Plan extends KeyPlan {
   /** The state after the plan is applied. It may still contain removed entries, to which nothing refers any more. */
   after: ConfigState;
 }

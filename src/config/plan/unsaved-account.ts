@@ -8,7 +8,7 @@ import type { Installation } from "../installation/installation.ts";
 import type { Problem } from "../state/problem.ts";
 import { previewDocument } from "./apply.ts";
 
-export type UnsavedAccount =
+type UnsavedAccount =
   /** Null for the built-in simulator, which has no address. */
   | { readonly ok: true; readonly account: PolicyAccount | null }
   | { readonly ok: false; readonly problems: readonly Problem[] };

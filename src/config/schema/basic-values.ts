@@ -31,7 +31,7 @@ export interface SchemaField<Is extends z.ZodType = z.ZodType> {
   also?: string;
 }
 
-export interface Description {
+interface Description {
   fields: Readonly<Record<string, SchemaField>>;
   /** The heading under which these fields are described once, if several sections have them. */
   heading: string | null;

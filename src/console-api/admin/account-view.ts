@@ -48,7 +48,7 @@ export const accountFactsResponse = z.object({
   ),
 });
 
-export type AccountFacts = z.input<typeof accountFactsResponse>;
+type AccountFacts = z.input<typeof accountFactsResponse>;
 
 export function accountFacts({ gateway, installation }: PolicyContext, record: AccountRecord): AccountFacts {
   const { pool } = gateway.dispatcher;

@@ -5,12 +5,12 @@
 
 import type { AuditLogVerification } from "../../store/audit-log/audit-log.ts";
 
-export interface VerifiedAuditLog extends AuditLogVerification {
+interface VerifiedAuditLog extends AuditLogVerification {
   /** When the verification began. */
   readonly atMs: number;
 }
 
-export interface AuditLogVerifierOptions {
+interface AuditLogVerifierOptions {
   verify(): Promise<AuditLogVerification>;
   nowMs(): number;
 }

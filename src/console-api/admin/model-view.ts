@@ -45,7 +45,7 @@ export const modelResponse = z.object({
   created_at: z.number(),
 });
 
-export type ModelResponse = z.input<typeof modelResponse>;
+type ModelResponse = z.input<typeof modelResponse>;
 
 /** Computes the data that all models share once. */
 export function openModelView(

@@ -15,7 +15,7 @@ export type LinkRequest =
   /** The link creates the account. */
   | { purpose: "verify"; email: string };
 
-export interface CreatedLink {
+interface CreatedLink {
   /** Appended to the URL of the console. No server or log on the way sees what follows the `#`. */
   path: string;
   expiresAtMs: number;

@@ -11,7 +11,7 @@ import type { RunJob } from "../../store/nodes/job-leases.ts";
 import { endIdleTools } from "../../store/policy/tool-tokens.ts";
 import { sessionBounds } from "./actor.ts";
 
-export interface SessionSweepOptions {
+interface SessionSweepOptions {
   readonly log: Log;
   readonly sweepMs: number;
   readonly runJob: RunJob;

@@ -108,7 +108,7 @@ export interface AccessChange {
   by: Pick<ChangeEntry, "actor" | "address">;
 }
 
-export interface EndedAccessReport {
+interface EndedAccessReport {
   sessions: number;
   tokens: number;
   keys: number;

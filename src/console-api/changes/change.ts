@@ -23,7 +23,7 @@ export interface ConsoleAuthor<Who extends ApiCaller = Actor> {
 }
 
 /** What planning uses. Its database may be a transaction. */
-export type PlanContext = StoreContext;
+type PlanContext = StoreContext;
 
 /**
  * A document, or a function that builds one from data it reads with the passed context. With a function,

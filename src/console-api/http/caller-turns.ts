@@ -5,7 +5,7 @@
 
 import { ApiError } from "../../errors.ts";
 
-export interface CallerTurnsLimits {
+interface CallerTurnsLimits {
   readonly runningMax: number;
   readonly waitingMax: number;
 }

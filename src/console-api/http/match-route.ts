@@ -3,7 +3,7 @@
 import { ApiError } from "../../errors.ts";
 import type { ConsoleRoute } from "./route.ts";
 
-export interface Match {
+interface Match {
   route: ConsoleRoute;
   params: Record<string, string>;
 }
@@ -15,7 +15,7 @@ interface Pattern {
   methods: Map<string, ConsoleRoute>;
 }
 
-export type FindRoute = (method: string, path: string) => Match;
+type FindRoute = (method: string, path: string) => Match;
 
 export function compileRoutes(routes: Readonly<Record<string, ConsoleRoute>>): FindRoute {
   const byPath = Map.groupBy(Object.values(routes), ({ path }) => path);

@@ -116,7 +116,7 @@ export interface ConsoleRoute<
  * Validates the input, then executes the operation. Returns a `Response` for everything other than JSON (a
  * file, an event stream, a cookie), or a document that all clients share.
  */
-export type Handle<ResponseBody extends z.ZodType = z.ZodType> = (
+type Handle<ResponseBody extends z.ZodType = z.ZodType> = (
   context: ConsoleContext,
   raw: RawRouteInput,
 ) => Promise<z.input<ResponseBody> | Response | SharedResponse>;

@@ -44,7 +44,7 @@ import { fieldError } from "../http/field-error.ts";
 import { lookUpGroupName } from "./key-view.ts";
 import { mayUse } from "./reachable-groups.ts";
 
-export interface NewKeyRequest {
+interface NewKeyRequest {
   userId: string;
   name: string;
   group: string;
@@ -83,9 +83,7 @@ export async function createKey(
   return { key: record, secret };
 }
 
-export type KeyEdit = Partial<
-  Pick<KeyRecord, "name" | "expiresAtMs" | "limits" | "requestPolicy" | "fallback">
->;
+type KeyEdit = Partial<Pick<KeyRecord, "name" | "expiresAtMs" | "limits" | "requestPolicy" | "fallback">>;
 
 export async function editKey(
   context: PolicyContext,

@@ -31,7 +31,7 @@ export const meterResponse = z.discriminatedUnion("unit", [
   z.object({ unit: z.enum(["at_once", ...COUNT_UNITS]), ...shared, ...counted }),
   z.object({ unit: z.literal("usd"), ...shared, ...usdFields }),
 ]);
-export type LimitMeter = z.output<typeof meterResponse>;
+type LimitMeter = z.output<typeof meterResponse>;
 
 /** If the key and its group have a limit of the same kind, returns the one with less remaining. */
 export function buildMeters(limiter: Limiter, caller: Caller, nowMs: number): LimitMeter[] {

@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { FrameSampler, type FrameSamplerOptions } from "./frame-sampler.ts";
 import type { LiveFrame } from "./live-frame.ts";
 
-export interface Watcher {
+interface Watcher {
   readonly userId: string;
   /** Called every few frames: a stream must end when the access of its viewer is revoked. */
   isStillAllowed(): Promise<boolean>;

@@ -12,7 +12,7 @@ export const availabilityResponse = z.object({
   /** When that may end, if it is known. */
   frees_at: z.number().nullable(),
 });
-export type Availability = z.output<typeof availabilityResponse>;
+type Availability = z.output<typeof availabilityResponse>;
 
 export function computeAvailability(
   pool: Pick<Pool, "describe">,

@@ -21,7 +21,7 @@ import { recordChange } from "../changes/audit-log-entry.ts";
 import { linkIdentity } from "./link-identity.ts";
 import { readPushedGroups } from "./pushed-groups.ts";
 
-export interface AdmittedPerson {
+interface AdmittedPerson {
   userId: string;
   cookie: string;
   /** Whether keys were suspended or restored. */

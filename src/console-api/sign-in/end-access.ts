@@ -70,7 +70,7 @@ async function suspendIfOverdue(
     );
 }
 
-export interface RestoredPeople {
+interface RestoredPeople {
   people: number;
   keys: number;
 }

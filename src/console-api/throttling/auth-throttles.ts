@@ -23,7 +23,7 @@ export interface AuthThrottles {
  * Each method runs one attempt and throws if there were too many. Every attempt counts while it runs, so that
  * concurrent ones are limited. Afterwards only those that failed with `wrong_credentials` count.
  */
-export interface Attempts {
+interface Attempts {
   /** A low limit per address, and a high one in total, because others could lock the owner out. */
   forAccount<T>(account: string, clientAddress: string, attempt: () => Promise<T>): Promise<T>;
   /** Attempts of a caller who has already verified one credential: a separate budget, which others cannot exhaust. */
@@ -36,7 +36,7 @@ interface ThrottledSubject {
   scopeText: string;
 }
 
-export interface AuthThrottleLimits {
+interface AuthThrottleLimits {
   signIn: { accountTries: number; addressTries: number; accountTriesAllAddresses: number; windowMs: number };
   concurrentPasswordHashesMax: number;
   waitingPasswordHashesMax: number;
@@ -52,7 +52,7 @@ interface ThrottleWindow {
 }
 
 /** Connects a throttle with the same one of other nodes; undefined if there are none. */
-export type ShareThrottle = (name: string) => SharedCounts | undefined;
+type ShareThrottle = (name: string) => SharedCounts | undefined;
 
 export function openAuthThrottles(
   limits: AuthThrottleLimits,

@@ -8,7 +8,7 @@ export interface Passwords {
   verify(password: string, hash: string | null): Promise<boolean>;
 }
 
-export interface PasswordsOptions {
+interface PasswordsOptions {
   concurrency: number;
   /** If more than this number wait, further ones are rejected. */
   waitingMax: number;

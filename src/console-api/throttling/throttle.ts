@@ -8,7 +8,7 @@ export interface Throttle {
   release(subject: string): void;
 }
 
-export interface ThrottleOptions {
+interface ThrottleOptions {
   tries: number;
   windowMs: number;
   monotonicMs(): number;

@@ -32,7 +32,7 @@ import { createToolKey, type IssuedTokens } from "./tool-tokens.ts";
 
 const { toolSignIn } = limits;
 
-export interface StartedFlow {
+interface StartedFlow {
   readonly deviceCode: string;
   /** As it is shown. */
   readonly userCode: string;

@@ -1,6 +1,6 @@
 /** Errors of the endpoints that tools call, in the form of OAuth 2.0 (RFC 6749, RFC 8628). */
 
-export type OAuthCode =
+type OAuthCode =
   | "invalid_request"
   | "unsupported_grant_type"
   | "authorization_pending"

@@ -3,7 +3,7 @@
 import type { DispatchTrace } from "../../gateway/request/trace.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
-export type TimelineStep = { fromMs: number; toMs: number } & (
+type TimelineStep = { fromMs: number; toMs: number } & (
   | { kind: "checks" }
   | { kind: "wait" }
   /** Until the first byte, or until the failure. */

@@ -40,7 +40,7 @@ const totalsResponse = z.object({
   duration_ms: z.number().nullable(),
   first_byte_ms: z.number().nullable(),
 });
-export type ChartTotals = z.input<typeof totalsResponse>;
+type ChartTotals = z.input<typeof totalsResponse>;
 
 const pointResponse = totalsResponse.extend({ at: z.number() });
 

@@ -38,7 +38,7 @@ export const requestResponse = z.object({
   upstream_model: z.string().nullable().optional(),
   upstream_cost: z.string().optional(),
 });
-export type RequestObject = z.input<typeof requestResponse>;
+type RequestObject = z.input<typeof requestResponse>;
 
 export async function requestObjects(
   db: Db,

@@ -31,7 +31,7 @@ export interface Authenticator {
 }
 
 /** The client's connection. */
-export interface Presenter {
+interface Presenter {
   clientAddress(): string;
   /** Called when the key is valid. Absent if the connection is already authenticated, as on a WebSocket. */
   authenticated?(): void;

@@ -13,7 +13,7 @@ export interface BadKeyThrottle {
 const WINDOW_MS = 60_000;
 const ADDRESSES_MAX = 10_000;
 
-export interface BadKeyThrottleOptions {
+interface BadKeyThrottleOptions {
   readonly triesPerMinute: number;
   monotonicMs(): number;
   /** The same throttle on other nodes; omitted if there are none. */

@@ -38,7 +38,7 @@ export function callerSubjects(caller: Caller): readonly Subject[] {
 }
 
 /** The estimates that the caller's limits need before a request can be admitted. */
-export interface ReservedUse {
+interface ReservedUse {
   counted: CountedUnits;
   /** The caller has token or USD windows of hours or days. Use that is not counted in them would be free. */
   windows: boolean;

@@ -3,7 +3,7 @@
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { ApiError } from "../../errors.ts";
 
-export interface KeySlotLimits {
+interface KeySlotLimits {
   /** What one key may have in progress. */
   readonly inProgressMax: number;
   /** What waits for it. */
@@ -46,7 +46,7 @@ export class KeySlots {
   }
 }
 
-export interface KeyRateLimits {
+interface KeyRateLimits {
   /** Calls of one key at once, after a pause. */
   readonly burst: number;
   /** Calls of one key that are added each second. */

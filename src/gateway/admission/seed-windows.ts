@@ -16,7 +16,7 @@ interface SubjectHistory {
   usage: PastUse[];
 }
 
-export interface WindowSeedsOptions {
+interface WindowSeedsOptions {
   readonly db: Db;
   readonly policy: LivePolicy;
   readonly limiter: Pick<SeededLimiter, "seed">;

@@ -26,7 +26,7 @@ export interface BodyOwner {
 }
 
 /** The client that sends the body. The signal is aborted when it disconnects. */
-export interface BodyClient {
+interface BodyClient {
   readonly signal: AbortSignal;
 }
 
@@ -40,7 +40,7 @@ export interface BodyBudget {
   report(): BodyBudgetReport;
 }
 
-export interface BodyBudgetReport {
+interface BodyBudgetReport {
   readonly heldBytes: number;
   readonly bytesMax: number;
   readonly waiting: number;

@@ -25,7 +25,7 @@ interface MemoryLimits extends BudgetLimits {
   readonly bytesMin: number;
 }
 
-export interface BodyBudgetLimits {
+interface BodyBudgetLimits {
   readonly largeBodies: MemoryLimits;
   readonly smallBodies: MemoryLimits;
   readonly spool: BudgetLimits;

@@ -33,14 +33,14 @@ export interface InspectionThreadLimits extends ThreadPoolLimits {
   readonly shortJobBytesMax: number;
 }
 
-export interface BodyInspectorOptions {
+interface BodyInspectorOptions {
   readonly jsonLimits: JsonRequestLimits;
   readonly threadLimits: InspectionThreadLimits;
   monotonicMs(): number;
 }
 
 /** A body that no other object uses. */
-export interface OwnBody {
+interface OwnBody {
   /** The array covers its whole buffer, which is detached: the result has the bytes. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly endpoint: Endpoint;

@@ -5,7 +5,7 @@ import type { BodyBudget, BodyOwner, BodyReservation, ReservationResult } from "
 
 export const SMALL_BODY_BYTES_MAX = 1024 * 1024;
 
-export interface BodyMemoryBudgets {
+interface BodyMemoryBudgets {
   readonly small: BodyBudget | undefined;
   readonly large: BodyBudget;
 }

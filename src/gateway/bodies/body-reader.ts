@@ -83,7 +83,7 @@ function toRejection(lost: BodyLoss): BodyRejection {
   return lost.kind === "gone" ? aborted() : badFraming(lost.reason);
 }
 
-export interface GatheredChunks {
+interface GatheredChunks {
   /** Returns the number of bytes held. */
   add(chunk: Uint8Array): number;
   /** Returns all bytes in one piece and resets. */

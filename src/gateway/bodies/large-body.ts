@@ -17,7 +17,7 @@ const GROWN_BYTES_MIN = 64 * 1024;
 /** A body that is not counted has no reservation; its bytes end at the end of its array. */
 export type BodyResult = Part | CountedBody | BodyRejection;
 
-export interface CountedBody {
+interface CountedBody {
   readonly ok: true;
   /** Ends at the end of its array. The head of the request may precede it there. */
   readonly bytes: Uint8Array;

@@ -38,7 +38,7 @@ const FORM = {
 /** Images are not counted by their bytes. This is the usual total of input and output tokens of an edit. */
 const FORM_TOKENS_USUAL = 2_000;
 
-export interface FormSource {
+interface FormSource {
   readonly boundary: string;
   readonly contentType: string;
   readonly limits: MultipartRequestLimits;

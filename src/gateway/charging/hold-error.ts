@@ -8,7 +8,7 @@ import type { UsagePayer } from "../../store/usage/usage-row.ts";
 export type InsufficientHold = Extract<HoldResult, { kind: "short" }>;
 type FailedHold = Exclude<HoldResult, { kind: "held" }>;
 
-export type HoldRejectionReason =
+type HoldRejectionReason =
   | "subscription_used"
   | "insufficient_funds"
   | "in_debt"

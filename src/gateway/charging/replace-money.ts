@@ -5,7 +5,7 @@ import { BillingUnavailable } from "../../billing/engine/direct-billing.ts";
 import { storeUnavailable } from "../../errors.ts";
 import { type ChargeableRequest, type HoldServices, holdMoney, type RequestCharge } from "./charge.ts";
 
-export interface ReplaceServices extends HoldServices {
+interface ReplaceServices extends HoldServices {
   readonly billingEngine: Pick<BillingEngine, "hold" | "replaceHold" | "releaseHold">;
 }
 

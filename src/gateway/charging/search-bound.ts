@@ -11,7 +11,7 @@ import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { isSearchModel } from "../../protocols/shared/web-searches.ts";
 import type { Caller } from "../admission/authenticate.ts";
 
-export interface SearchingRequest {
+interface SearchingRequest {
   readonly caller: { readonly group: Pick<Caller["group"], "webSearchesMax"> };
   readonly endpoint: Pick<Endpoint, "interface">;
   readonly request: Pick<ModelRequest, "searchOffer">;

@@ -18,7 +18,7 @@ import type { Translator } from "../translation/translated-attempt.ts";
 import { computeAffinity, type DispatchRequest } from "../upstream/dispatch-request.ts";
 import type { Client } from "../upstream/send-request.ts";
 
-export interface ReaderServices {
+interface ReaderServices {
   readonly clock: Pick<Clock, "nowMs">;
   readonly dispatcher: { readonly jsonDepthMax: number };
 }

@@ -16,7 +16,7 @@ export interface CostReport {
   readonly balanceNano: Nano | null;
 }
 
-export interface CostServices {
+interface CostServices {
   readonly db: Db;
   readonly billingEngine: Pick<BillingEngine, "flushUser">;
   readonly dispatcher: { readonly deadlines: Deadlines };

@@ -50,7 +50,7 @@ import {
   openReader,
 } from "./build-dispatch-request.ts";
 
-export type StreamServices = DrainServices &
+type StreamServices = DrainServices &
   DispatchRequestServices &
   RelayServices &
   FollowServices &

@@ -36,7 +36,7 @@ import { messageAudience } from "../upstream/message-audience.ts";
 import { clientGone, type OutboundRequest, sendRequest } from "../upstream/send-request.ts";
 import { JSON_LINES } from "./error-response.ts";
 
-export interface CountTokensServices extends LimitServices {
+interface CountTokensServices extends LimitServices {
   readonly policy: Pick<LivePolicy, "snapshot">;
   readonly auth: Authenticator;
   readonly tokenCounts: KeySlots;

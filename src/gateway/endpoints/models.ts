@@ -30,7 +30,7 @@ interface ModelList {
 }
 
 /** Anthropic's SDKs read the list in pages. Clients that send none of these parameters get all of it. */
-export interface ModelPage {
+interface ModelPage {
   readonly limit: number | null;
   readonly afterId: string | null;
   readonly beforeId: string | null;

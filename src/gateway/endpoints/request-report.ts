@@ -19,7 +19,7 @@ import type { Caller } from "../admission/authenticate.ts";
 import type { DispatchTrace } from "../request/trace.ts";
 import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 
-export interface RequestReportServices {
+interface RequestReportServices {
   readonly db: Db;
   readonly billingEngine: Pick<BillingEngine, "flush">;
   readonly responses: Pick<ResponseRoutes, "find">;

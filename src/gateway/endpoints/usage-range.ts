@@ -2,7 +2,7 @@
 
 import { type ApiError, paramError } from "../../errors.ts";
 
-export interface UsageRange {
+interface UsageRange {
   fromMs: number;
   /** Exclusive. */
   toMs: number;

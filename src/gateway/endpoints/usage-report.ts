@@ -23,7 +23,7 @@ import { callerSubjects } from "../admission/caller-limits.ts";
 import { type LimitsReport, limitsReport } from "./limits-report.ts";
 import { parseUsageRange } from "./usage-range.ts";
 
-export interface TotalsObject extends Record<UsageCount, number> {
+interface TotalsObject extends Record<UsageCount, number> {
   requests: number;
   failed_requests: number;
   refused_requests: number;
@@ -48,12 +48,12 @@ interface SubscriptionObject {
   }[];
 }
 
-export type BillingObject =
+type BillingObject =
   | { mode: "none"; currency: "USD" }
   | { mode: "balance"; currency: "USD"; balance: string; held: string; available: string; debt: string }
   | { mode: "subscription"; currency: "USD"; subscriptions: SubscriptionObject[] };
 
-export interface UsageReport {
+interface UsageReport {
   object: "gateway.usage";
   version: 1;
   key: { id: string; name: string; created_at: number; expires_at: number | null };
@@ -82,7 +82,7 @@ const DAY_MS = 86_400_000;
 /** Clients choose the model names of rejected requests, so the number of models is unbounded. */
 const MODELS_MAX = 200;
 
-export interface UsageReportServices {
+interface UsageReportServices {
   readonly clock: Pick<Clock, "nowMs">;
   readonly db: Db;
   readonly limiter: Limiter;

@@ -19,7 +19,7 @@ import { readFallbackHeaders } from "./read-fallback-headers.ts";
 import { findStepRoutes, isStateful } from "./step-eligibility.ts";
 import { forecastPrice, isWithinPrice } from "./step-price.ts";
 
-export interface FallbackServices extends RequestPolicyServices {
+interface FallbackServices extends RequestPolicyServices {
   readonly auth: Pick<Authenticator, "publicUrl">;
   readonly stays: Pick<ConversationStays, "find" | "keep">;
   readonly clock: { monotonicMs(): number };

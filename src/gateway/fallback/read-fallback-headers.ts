@@ -8,7 +8,7 @@ import type { HeaderReader } from "../../net/wire/http-fields.ts";
 const FACTOR_DECIMALS = 6;
 const POSITIVE_DECIMAL = /^(?=.*[1-9])\d{1,9}(\.\d{1,6})?$/;
 
-export interface FallbackHeaders {
+interface FallbackHeaders {
   readonly isDenied: boolean;
   /** The highest cost of a step as a factor of the cost at the first one, in millionths; null if the client sets none. */
   readonly maxPriceMillionths: bigint | null;

@@ -24,7 +24,7 @@ export function readIdempotencyKey(headers: HeaderReader): string | null {
   return token;
 }
 
-export interface Fingerprint {
+interface Fingerprint {
   add(part: string | Uint8Array): Fingerprint;
   /** The same for a long part, in slices. */
   addInTurns(part: Uint8Array): Promise<Fingerprint>;

@@ -21,7 +21,7 @@ import type { BodyLimits } from "../bodies/body-reader.ts";
 import type { BodyResult } from "../bodies/large-body.ts";
 import { type MultipartRequestLimits, readMultipartRequest } from "../bodies/multipart-request.ts";
 
-export interface RequestLimits extends MultipartRequestLimits {
+interface RequestLimits extends MultipartRequestLimits {
   jsonBodyBytesMax: number;
   jsonDepthMax: number;
   /** Longer JSON bodies are inspected in a thread. */
@@ -31,14 +31,14 @@ export interface RequestLimits extends MultipartRequestLimits {
 }
 
 /** A complete JSON body. The reader owns the bytes and may transfer a long body to a thread. */
-export interface CompleteBody {
+interface CompleteBody {
   readonly bytes: Uint8Array;
   readonly owner: BodyOwner;
   /** Null if the body is not counted. */
   readonly reservation: BodyReservation | null;
 }
 
-export interface RestrictedRequest extends Omit<PolicyResult, "bytes"> {
+interface RestrictedRequest extends Omit<PolicyResult, "bytes"> {
   /** The same request if no rule changed it. */
   readonly request: ModelRequest;
 }

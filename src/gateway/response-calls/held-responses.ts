@@ -17,7 +17,7 @@ import {
 } from "./background-response.ts";
 import { type HeldSettlementServices, settleHeldResponse } from "./settle-held-response.ts";
 
-export interface HeldResponseLimits {
+interface HeldResponseLimits {
   readonly roundMs: number;
   readonly pollsPerRound: number;
   readonly pollTimeoutMs: number;
@@ -26,7 +26,7 @@ export interface HeldResponseLimits {
   readonly pauseMsMax: number;
 }
 
-export interface HeldResponseServices extends HeldSettlementServices, StoredCallServices {
+interface HeldResponseServices extends HeldSettlementServices, StoredCallServices {
   readonly log: Pick<Log, "info" | "warn" | "error">;
   /** How long a response may take from its request on. */
   readonly timing: { readonly backgroundMsMax: number };

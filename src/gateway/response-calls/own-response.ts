@@ -27,7 +27,7 @@ export interface StoredCall {
   readonly query: URLSearchParams;
 }
 
-export interface OwnResponseCall extends StoredCall {
+interface OwnResponseCall extends StoredCall {
   readonly keyId: string;
   readonly requestId: string;
 }

@@ -40,7 +40,7 @@ export interface HeldSettlementServices extends Pick<MoneyServices, "billingFaul
   readonly billingEngine: Pick<BillingEngine, "book">;
 }
 
-export type HeldResponseEnd =
+type HeldResponseEnd =
   | ({ kind: "ended" } & EndedResponse)
   /** Its upstream has deleted or lost it, so no client can retrieve it: what is known is charged. */
   | { kind: "gone" }

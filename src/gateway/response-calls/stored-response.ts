@@ -73,7 +73,7 @@ const FORWARDED_QUERY = [
 ];
 
 /** The services that calls on stored responses use. */
-export interface StoredResponseServices extends OwnResponseServices {
+interface StoredResponseServices extends OwnResponseServices {
   readonly clock: Clock;
   readonly log: Pick<Log, "error">;
   readonly loop: Pick<LoopWatch, "enter">;

@@ -14,7 +14,7 @@ import type { Caller } from "../admission/authenticate.ts";
 import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response-routes.ts";
 
 /** What the search needs of a request. */
-export interface ContinuedRequest {
+interface ContinuedRequest {
   readonly endpoint: Endpoint;
   readonly caller: Pick<Caller, "key">;
   readonly model: Pick<PublishedModel, "fallback">;

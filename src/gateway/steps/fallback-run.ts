@@ -21,7 +21,7 @@ import type { StayingStep } from "./conversation-stays.ts";
 import { findLeaveAfterMs, leavingQueue } from "./leaving-queue.ts";
 
 /** The request as it was admitted, before any step. */
-export interface RequestedTarget extends ModelAccess {
+interface RequestedTarget extends ModelAccess {
   readonly caller: Caller;
   readonly request: ModelRequest;
   readonly outputTokensMax: number | null;
@@ -30,9 +30,9 @@ export interface RequestedTarget extends ModelAccess {
 }
 
 /** The requested target itself is the step null. */
-export type StepOrRequested = PublishedFallbackStep | null;
+type StepOrRequested = PublishedFallbackStep | null;
 
-export interface FallbackRunOptions {
+interface FallbackRunOptions {
   readonly requested: RequestedTarget;
   readonly trace: Trace;
   readonly retries: Retries;

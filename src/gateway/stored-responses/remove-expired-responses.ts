@@ -12,7 +12,7 @@ import {
   removeExpiredConversations,
 } from "../../store/responses/stored-response-removal.ts";
 
-export interface ResponseSweepOptions {
+interface ResponseSweepOptions {
   readonly db: Db;
   readonly clock: Pick<Clock, "nowMs">;
   readonly log: Pick<Log, "info" | "warn">;

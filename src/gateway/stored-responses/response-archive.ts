@@ -42,7 +42,7 @@ export interface ArchiveLimits {
   readonly removalWaitMs: number;
 }
 
-export interface ArchiveServices {
+interface ArchiveServices {
   readonly db: Db;
   readonly log: Pick<Log, "warn">;
   readonly clock: Clock;

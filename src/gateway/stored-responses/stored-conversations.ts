@@ -12,7 +12,7 @@ export interface StoredConversation {
   readonly turns: readonly Uint8Array[];
 }
 
-export interface ConversationLimits {
+interface ConversationLimits {
   readonly storedConversationBytesMax: number;
   readonly storedConversationKeyBytesMax: number;
 }

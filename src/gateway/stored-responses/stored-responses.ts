@@ -8,7 +8,7 @@ import type { ResponseArchive } from "./response-archive.ts";
 import { computeRecordBytes, type ResponseRecord } from "./response-record.ts";
 import type { StoredConversation, StoredConversations } from "./stored-conversations.ts";
 
-export type NewResponse = Omit<ResponseRecord, "memoryBytes">;
+type NewResponse = Omit<ResponseRecord, "memoryBytes">;
 
 export class StoredResponses {
   readonly #memory: StoredConversations;

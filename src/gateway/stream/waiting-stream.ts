@@ -10,7 +10,7 @@ import {
 } from "../../net/wire/http-message.ts";
 import type { KeepAliveTimer } from "./keep-alive-timer.ts";
 
-export interface WaitingStreamOptions {
+interface WaitingStreamOptions {
   /** The response once the limits are reserved and an account is selected. */
   serving: Promise<HttpResponse>;
   /** Closes the record of a request that failed meanwhile. Returns the error for the client. */

@@ -14,7 +14,7 @@ export interface ThreadPoolLimits extends ThreadLimits {
   readonly checkMs: number;
 }
 
-export interface ThreadPoolOptions extends ThreadOptions {
+interface ThreadPoolOptions extends ThreadOptions {
   /** The largest job of each thread, so that short jobs need not wait for the longest ones. */
   readonly jobBytesMax: readonly number[];
   readonly limits: ThreadPoolLimits;

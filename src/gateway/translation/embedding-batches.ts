@@ -17,13 +17,13 @@ import type { WholeResult } from "../whole-result.ts";
 import type { BatchReading, BatchTerms } from "./translate-embeddings.ts";
 import type { SendBody } from "./translated-attempt.ts";
 
-export interface EmbeddingBatch {
+interface EmbeddingBatch {
   readonly body: readonly Part[];
   /** How many texts it has. */
   readonly count: number;
 }
 
-export interface BatchOptions {
+interface BatchOptions {
   readonly publicModel: string;
   readonly wantsBase64: boolean;
   /** The vectors have fewer dimensions than the model's own, so they must be normalized. */

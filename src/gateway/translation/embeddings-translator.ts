@@ -29,12 +29,12 @@ import {
 import { NO_HEADERS, type TranslatedAttempt, type Translator } from "./translated-attempt.ts";
 import type { TranslationThreads } from "./translation-threads.ts";
 
-export interface EmbeddingsServices {
+interface EmbeddingsServices {
   readonly threads: TranslationThreads;
   readonly inputCounter: InputCounter;
 }
 
-export interface EmbeddingsSource {
+interface EmbeddingsSource {
   readonly endpoint: Endpoint;
   readonly request: ModelRequest;
   readonly trace: Pick<Trace, "batches">;

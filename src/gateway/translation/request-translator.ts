@@ -43,7 +43,7 @@ export interface TranslationServices {
   newId(prefix: string): string;
 }
 
-export interface TranslationSource {
+interface TranslationSource {
   readonly endpoint: Endpoint;
   readonly request: ModelRequest;
   /** On a WebSocket the conversation may be in the body already. */

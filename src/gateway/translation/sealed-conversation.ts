@@ -18,7 +18,7 @@ export interface ConversationSeals {
   readonly issuer: AccountRoute | null;
 }
 
-export interface SealSource {
+interface SealSource {
   readonly routes: readonly AccountRoute[];
   readonly request: Pick<ModelRequest, "inputText">;
   /** The conversation that the request continues, if the gateway itself keeps it. */

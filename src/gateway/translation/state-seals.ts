@@ -28,7 +28,7 @@ export interface SealTarget {
 }
 
 /** Where a state is valid. */
-export interface SealIssuer {
+interface SealIssuer {
   readonly accountId: string;
   readonly upstreamModel: string;
   readonly dialect: unknown;

@@ -19,7 +19,7 @@ import type { Dialect } from "../../records/interfaces.ts";
 import { type ConversationItems, readTurns } from "../stored-responses/stored-turn.ts";
 import { DROPPED_STATE } from "./translated-attempt.ts";
 
-export interface RequestTarget {
+interface RequestTarget {
   readonly dialect: Dialect;
   readonly upstreamModel: string;
   readonly profile: AccountProfile;
@@ -42,7 +42,7 @@ export interface RequestTerms {
   readonly storedInputBytesMax: number;
 }
 
-export interface RequestSource {
+interface RequestSource {
   readonly body: Part;
   /** The stored conversation that the request continues, turn by turn. */
   readonly turns: readonly Uint8Array[];

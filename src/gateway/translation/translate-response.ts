@@ -20,7 +20,7 @@ import { writeTurnHead } from "../stored-responses/stored-turn.ts";
 import { isTooDeep } from "./json-depth.ts";
 import { isEmptyStop } from "./translated-reader.ts";
 
-export interface ResponseSource {
+interface ResponseSource {
   readonly body: Part;
   readonly upstream: Dialect;
   readonly reading: ResponseReadOptions;

@@ -31,7 +31,7 @@ import { DEPTH_MAX, isTooDeep } from "./json-depth.ts";
 const utf8 = new TextEncoder();
 const { streamBytesMax, eventTextCharsMax } = responseBounds;
 
-export interface TranslatedReaderOptions {
+interface TranslatedReaderOptions {
   readonly upstream: HubStreamReader;
   readonly writer: HubStreamWriter;
   readonly sink: TextSink | null;

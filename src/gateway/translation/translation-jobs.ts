@@ -31,7 +31,7 @@ export interface SealKeys {
 }
 
 /** The state is sealed and opened for this account and owner. */
-export interface SealTerms {
+interface SealTerms {
   readonly target: SealTarget;
   readonly keys: SealKeys;
 }
@@ -87,7 +87,7 @@ export interface PassedTerms {
 }
 
 /** Nothing describes so long a response for traces. */
-export type PassedResponse =
+type PassedResponse =
   | (Omit<UpstreamResponse, "body" | "describe"> & { readonly body: Uint8Array<ArrayBuffer> })
   | Exclude<WholeResponseResult, UpstreamResponse>;
 
@@ -109,7 +109,7 @@ export interface RequestJobResult extends Omit<RequestTranslation, "toolNames" |
   readonly missingKids: readonly string[];
 }
 
-export interface ResponseJobResult {
+interface ResponseJobResult {
   readonly kind: "response";
   readonly translation: ResponseTranslation;
   readonly dropped: readonly string[];

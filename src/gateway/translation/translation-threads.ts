@@ -34,7 +34,7 @@ import {
   type TranslationResult,
 } from "./translation-jobs.ts";
 
-export interface TranslationThreadLimits extends ThreadPoolLimits {
+interface TranslationThreadLimits extends ThreadPoolLimits {
   /** A longer request, with the conversation that it continues, is translated in a thread. */
   readonly requestBytesMin: number;
   /** The same for a whole response. */
@@ -47,14 +47,14 @@ export interface TranslationThreadLimits extends ThreadPoolLimits {
   readonly repeatedCharsMax: number;
 }
 
-export interface LongRequest {
+interface LongRequest {
   readonly body: Part;
   readonly turns: readonly Uint8Array[];
   readonly terms: RequestTerms;
   readonly seals: SealTarget;
 }
 
-export interface LongResponse {
+interface LongResponse {
   readonly body: Part;
   readonly upstream: RequestTerms["target"]["dialect"];
   readonly toolNames: ToolNames;
@@ -63,13 +63,13 @@ export interface LongResponse {
   readonly isStored: boolean;
 }
 
-export interface TranslatedLongResponse {
+interface TranslatedLongResponse {
   readonly translation: ResponseTranslation;
   readonly dropped: readonly string[];
 }
 
 /** A request or response of embeddings, the input of a stored response, or a response that passes. */
-export interface LongPart<Terms> {
+interface LongPart<Terms> {
   readonly owner: string;
   readonly body: Part;
   readonly terms: Terms;
@@ -78,7 +78,7 @@ export interface LongPart<Terms> {
 type ResultKind = TranslationResult["kind"];
 type ResultOf<Kind extends ResultKind> = Extract<TranslationResult, { readonly kind: Kind }>;
 
-export interface TranslationThreadsOptions {
+interface TranslationThreadsOptions {
   readonly limits: TranslationThreadLimits;
   readonly keyring: Keyring;
   monotonicMs(): number;

@@ -24,7 +24,7 @@ export interface FlatRecords {
   readonly limits: readonly number[];
 }
 
-export interface FlatExchange extends FlatRecords {
+interface FlatExchange extends FlatRecords {
   /** For each item: meter, used, returned, confirms. The items of record i end at `itemEnds[i]`. */
   readonly items: readonly number[];
   readonly itemEnds: readonly number[];
@@ -41,7 +41,7 @@ export interface FlatExchange extends FlatRecords {
 const MODES: readonly MeterAsk["mode"][] = ["wait", "final", "refill"];
 const NONE = -1;
 
-export function flattenRecords(records: readonly RecordRef[]): FlatRecords {
+function flattenRecords(records: readonly RecordRef[]): FlatRecords {
   return {
     ids: records.map(nameRecord),
     pers: records.map(({ perMs }) => perMs ?? 0),
@@ -73,7 +73,7 @@ export function flattenExchange({ records, items, asks }: ExchangeCall): FlatExc
   };
 }
 
-export interface FlatDeclaration extends FlatRecords {
+interface FlatDeclaration extends FlatRecords {
   /** For each holding: record, meter, amount. */
   readonly holdings: readonly number[];
   /** For each use: record, meter, age, amount. */
@@ -98,7 +98,7 @@ function listEnds(lists: readonly (readonly number[])[]): number[] {
   });
 }
 
-export interface FlatReply {
+interface FlatReply {
   readonly status: string;
   readonly nowMs: number;
   readonly isOpen: boolean;

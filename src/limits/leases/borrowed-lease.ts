@@ -22,7 +22,7 @@ export interface BookingQueue {
   add(lease: BorrowedLease): void;
 }
 
-export interface BorrowedLeaseOptions {
+interface BorrowedLeaseOptions {
   readonly subjects: readonly LeasedSubject[];
   readonly slots: readonly RecordHolding[];
   readonly shares: readonly BorrowedShare[];

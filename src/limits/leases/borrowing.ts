@@ -30,7 +30,7 @@ export interface BorrowTerms {
   attempt(extent: "whole" | "final"): boolean;
 }
 
-export interface BorrowingOptions {
+interface BorrowingOptions {
   readonly timing: LeaseTiming;
   readonly timers: LeaseTimers;
   /** Null: the request waits in a queue of this node, which asks until it is stopped. */
@@ -102,7 +102,7 @@ type PartStatus = "idle" | "new" | "sent" | "waiting";
 type FinalStage = "none" | "due" | "granted";
 
 /** What the request lacks at one coordinator. */
-export class BorrowPart implements AskSource {
+class BorrowPart implements AskSource {
   readonly link: CoordinatorLink;
   readonly #borrowing: Borrowing;
   readonly #options: BorrowingOptions;

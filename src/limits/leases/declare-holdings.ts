@@ -9,7 +9,7 @@ type Batch = Pick<DeclareCall, "records" | "holdings">;
 
 type BatchBounds = Pick<LeaseTiming, "holdingsPerBatchMax" | "windowsPerCallMax">;
 
-export interface Declaration {
+interface Declaration {
   /** At least one. */
   readonly batches: readonly Batch[];
   readonly held: readonly { readonly holding: RecordHolding; readonly lent: number }[];

@@ -35,7 +35,7 @@ export interface UseBatch {
 }
 
 /** The record that a holding belongs to. */
-export interface HoldingOwner {
+interface HoldingOwner {
   noteChange(): void;
   noteUrgent(): void;
 }
@@ -346,7 +346,7 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
   }
 }
 
-export interface HoldingTerms {
+interface HoldingTerms {
   readonly kind: HoldingKind;
   readonly unit: Unit;
   readonly max: number;

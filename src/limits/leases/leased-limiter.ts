@@ -26,7 +26,7 @@ import type { LeasedSubject, RecordHolding } from "./leased-record.ts";
 
 const UNLIMITED: Admission = { ok: true, lease: FREE_LEASE };
 
-export interface LeasedLimiterOptions {
+interface LeasedLimiterOptions {
   readonly subjects: SubjectRegistry<LeasedSubject>;
   readonly bookings: BookingQueue;
   monotonicMs(): number;

@@ -96,7 +96,7 @@ function describeMeter(perMs: number | null, meter: MeterNo): { kind: HoldingKin
   return { kind: "minute", unit: meter === 1 ? "requests" : "tokens" };
 }
 
-export interface SubjectServices {
+interface SubjectServices {
   findLink(kind: RecordKind): RecordLink;
   /** The revision of the policy in force. */
   revision(): number;

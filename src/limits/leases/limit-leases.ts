@@ -18,7 +18,7 @@ import { listRefills } from "./refill.ts";
 import { RegistryWatch, type RegistryWatchOptions } from "./registry-watch.ts";
 import { WindowBookings } from "./window-bookings.ts";
 
-export interface LimitLeasesOptions
+interface LimitLeasesOptions
   extends Pick<CoordinatorLinkOptions, "process" | "folder" | "timing" | "newTerm">,
     Omit<RegistryWatchOptions, "timing"> {
   readonly lossRule: CoordinatorLossRule;

@@ -10,7 +10,7 @@ import type { RegisteredNode } from "./registry-watch.ts";
 
 export type CoordinatorLossRule = "share" | "closed" | "open";
 
-export interface LossWatchOptions {
+interface LossWatchOptions {
   readonly process: string;
   readonly links: readonly CoordinatorLink[];
   readonly lossRule: CoordinatorLossRule;

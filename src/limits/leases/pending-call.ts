@@ -23,7 +23,7 @@ export interface AskSource {
 
 type CallBounds = Pick<LeaseTiming, "recordsPerCallMax" | "refundsPerCallMax" | "windowsPerCallMax">;
 
-export type OkReply = Extract<ExchangeReply, { kind: "ok" }>;
+type OkReply = Extract<ExchangeReply, { kind: "ok" }>;
 
 export class PendingCall {
   /** How often it was sent. */

@@ -6,7 +6,7 @@
 import type { BookingQueue, BorrowedLease } from "./borrowed-lease.ts";
 import type { LeaseTimers } from "./lease-timers.ts";
 
-export interface WindowBookingsOptions {
+interface WindowBookingsOptions {
   readonly timers: LeaseTimers;
   readonly everyMs: number;
   /** Resolves when all usage rows so far are stored. */

@@ -7,7 +7,7 @@ import { type DialPermission, DialRoute, type DialTarget, type RouteContext } fr
 export { DialError, type DialReason } from "./dial-errors.ts";
 export type { DialPermission, DialTarget } from "./dial-route.ts";
 
-export interface DialerOptions {
+interface DialerOptions {
   lookup?: (host: string) => Promise<string[]>;
   clock: Pick<Clock, "monotonicMs">;
   lookupTimeoutMs: number;

@@ -16,7 +16,7 @@ import { parseResponseHead, type ResponseHead } from "./response-head.ts";
 import { Upload } from "./upload.ts";
 import { isFreed, type RequestSender, writeParts, writeRequest } from "./whole-request.ts";
 
-export interface ExchangeContext {
+interface ExchangeContext {
   readonly connections: Connections;
   readonly headBytesMax: number;
   monotonicMs(): number;

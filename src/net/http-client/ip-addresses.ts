@@ -15,7 +15,7 @@ export type AddressClass =
   | "reserved"
   | "invalid";
 
-export type DialVerdict = { ok: true } | { ok: false; reason: Exclude<AddressClass, "public"> };
+type DialVerdict = { ok: true } | { ok: false; reason: Exclude<AddressClass, "public"> };
 
 /** An IPv4 address is one 32-bit number, an IPv6 address eight 16-bit groups. */
 type Address = { family: 4; value: number } | { family: 6; groups: readonly number[] };

@@ -3,12 +3,12 @@
 import type { ClientConnectionSocket } from "./connection.ts";
 import type { StreamedBody } from "./contract.ts";
 
-export interface UploadEnd {
+interface UploadEnd {
   /** The whole body was written, or `fault` is the reason why it cannot be. */
   onUploadEnd(fault: string | null): void;
 }
 
-export interface UploadOptions {
+interface UploadOptions {
   /** The request head, which is sent before the body. */
   readonly head: Uint8Array;
   readonly body: StreamedBody;

@@ -18,7 +18,7 @@ export interface AddressBlock {
   connections: number;
 }
 
-export interface AdmissionOptions<Connection extends AdmittedConnection> {
+interface AdmissionOptions<Connection extends AdmittedConnection> {
   /** Maximum number of open connections. */
   readonly max: number;
   /** The share of `max` that one block may use. */

@@ -4,7 +4,7 @@ import type { ConnectionState, Trust } from "./connection-state.ts";
 import type { ConnectionLimits } from "./server-context.ts";
 
 /** The part of a connection that its time limits depend on. */
-export interface TimedConnection {
+interface TimedConnection {
   readonly state: ConnectionState;
   readonly trust: Trust;
   /** Whether the client has not read all of its response. */
@@ -14,7 +14,7 @@ export interface TimedConnection {
 }
 
 /** `reject` sends an error response first; `end` closes an idle connection in order. */
-export type TimeoutAction = "terminate" | "discard_unread" | "refuse" | "end";
+type TimeoutAction = "terminate" | "discard_unread" | "refuse" | "end";
 
 /** `elapsedMs` is the time since the connection entered its state, or since the client last accepted bytes. */
 export function findTimeout(

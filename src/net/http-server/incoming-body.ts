@@ -7,7 +7,7 @@ import { CHUNKED } from "../wire/http-fields.ts";
 import type { BodyLoss, HttpBody } from "../wire/http-message.ts";
 
 /** The connection that the body arrives on. */
-export interface BodySource {
+interface BodySource {
   /** A reader requests the body: send 100 Continue if the client waits for it. */
   onBodyRequested(): void;
   /** Read on: a reader consumes the bytes, or they are discarded. */

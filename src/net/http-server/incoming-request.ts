@@ -5,7 +5,7 @@ import type { HttpBody, IncomingHttpRequest } from "../wire/http-message.ts";
 import type { RequestHead } from "./request-head.ts";
 import type { SocketWriter, UpgradedProtocol } from "./socket-writer.ts";
 
-export interface ClientConnection extends Pick<SocketWriter, "address" | "terminate"> {
+interface ClientConnection extends Pick<SocketWriter, "address" | "terminate"> {
   readonly signal: AbortSignal;
   /** The client presented a valid key, session or token: its connection no longer counts as unauthenticated. */
   authenticated(): void;

@@ -44,12 +44,12 @@ export interface FrameHandler {
 }
 
 /** Why the connection must be closed, with its close code. */
-export interface FrameFault {
+interface FrameFault {
   readonly code: 1002 | 1009;
   readonly reason: string;
 }
 
-export interface FrameReaderOptions {
+interface FrameReaderOptions {
   /** A server receives masked frames, a client unmasked ones. The opposite is a protocol error. */
   isMasked: boolean;
   messageBytesMax: number;
@@ -323,7 +323,7 @@ export function closeFrame(code: number | null, reason: string, mask: Uint8Array
   return buildFrame(CLOSE, wholePart(payload), mask);
 }
 
-export interface CloseNotice {
+interface CloseNotice {
   /** Null when the frame has no code. */
   readonly code: number | null;
   readonly reason: string;

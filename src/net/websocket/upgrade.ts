@@ -2,7 +2,7 @@
 
 import { computeAcceptKey } from "./accept-key.ts";
 
-export interface Handshake {
+interface Handshake {
   headers: Pick<Headers, "get">;
   requestId: string;
   /** The selected subprotocol; empty for none. */

@@ -17,7 +17,7 @@ export type EventFrameFault =
   /** A checksum does not match, the lengths contradict each other, or there are too many headers. */
   | "corrupt";
 
-export interface FrameLimits {
+interface FrameLimits {
   readonly frameBytesMax: number;
   readonly headersMax: number;
 }
@@ -119,7 +119,7 @@ function headerEnd(bytes: Uint8Array, start: number): number {
 }
 
 /** The headers of a frame. Only the ones that are asked for are decoded. */
-export class FrameHeaders {
+class FrameHeaders {
   readonly #part: Part;
 
   constructor(part: Part) {

@@ -12,9 +12,9 @@ export type SseBlockKind = "event" | "comment";
  * `bytes[end]` and `bytes[end + 1]` are always LF, so `subarray(start, end + 2)` can be forwarded unchanged. The
  * splitter never writes to the array again.
  */
-export type OnSseBlock = (bytes: Uint8Array, start: number, end: number, kind: SseBlockKind) => void;
+type OnSseBlock = (bytes: Uint8Array, start: number, end: number, kind: SseBlockKind) => void;
 
-export interface SseEvent {
+interface SseEvent {
   /** The `event` field; null when absent or empty. */
   type: Part | null;
   /** Null when the block has no `data` line. Several lines are joined by LF in a separate array. */
@@ -34,7 +34,7 @@ const NOTHING = new Uint8Array(0);
 /** A stream may begin with a byte order mark. After a block over the limit, nothing more is emitted. */
 type SplitterPhase = "byte_order_mark" | "blocks" | "overflowed";
 
-export interface SseLimits {
+interface SseLimits {
   readonly eventBytesMax: number;
   /** Of one event: each line costs as much as many bytes. */
   readonly eventLinesMax: number;

@@ -14,7 +14,7 @@ import { ShortCallIds } from "./short-call-ids.ts";
 
 type Message = Record<string, unknown>;
 
-export interface MessageOptions {
+interface MessageOptions {
   readonly target: WriteTarget;
   readonly names: ToolNameTable;
   readonly dropped: DroppedFields;

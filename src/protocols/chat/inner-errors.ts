@@ -22,9 +22,9 @@ const FAILED = "The model failed to respond.";
 const CHOICES_MAX = 128;
 
 /** Makes an upstream message public; empty if nothing of it remains. */
-export type ErrorWriter = (message: string) => string;
+type ErrorWriter = (message: string) => string;
 
-export interface PublicError {
+interface PublicError {
   code: string;
   message: string;
 }

@@ -6,7 +6,7 @@ import { DroppedFields } from "../hub/dropped-fields.ts";
 import { type Json, readArray, readNumber, readObject, readString } from "../hub/json-values.ts";
 import { unsupportedField } from "../hub/unsupported-field.ts";
 
-export interface EmbeddingsRequest {
+interface EmbeddingsRequest {
   readonly texts: readonly string[];
   readonly dimensions: number | null;
   /** What the vectors are for, in Google's words: `RETRIEVAL_QUERY`. */
@@ -19,7 +19,7 @@ export interface EmbeddingsRequest {
   readonly unread: readonly string[];
 }
 
-export interface WrittenEmbeddings {
+interface WrittenEmbeddings {
   readonly path: string;
   readonly body: Record<string, unknown>;
   /** By their names in the client's API. */
@@ -158,7 +158,7 @@ export function writeOpenaiEmbeddings(request: EmbeddingsRequest, upstreamModel:
 const OPENAI_TEXTS_MAX = 2_048;
 const GEMINI_BATCH_MAX = 100;
 
-export interface WrittenBatches extends Omit<WrittenEmbeddings, "body"> {
+interface WrittenBatches extends Omit<WrittenEmbeddings, "body"> {
   /** One or more, each with the number of its texts. */
   readonly batches: readonly { readonly body: Record<string, unknown>; readonly count: number }[];
 }

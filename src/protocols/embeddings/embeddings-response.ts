@@ -10,7 +10,7 @@ import { parseUsageMember } from "../shared/event-bounds.ts";
 import { readUsage, type TokenUsage } from "../shared/usage.ts";
 import { encodeVector } from "./vectors.ts";
 
-export interface EmbeddingsResponse {
+interface EmbeddingsResponse {
   /** In the order of the texts. */
   readonly vectors: readonly (readonly number[])[];
   readonly usage: TokenUsage | null;
@@ -28,7 +28,7 @@ export function readOpenaiVectors(json: Json, count: number): EmbeddingsResponse
 }
 
 /** A response of Google's, as positions: its vectors are long, so they are parsed one after the other. */
-export interface GeminiBatch {
+interface GeminiBatch {
   /** In the order of the texts. */
   readonly vectors: readonly ByteRange[];
   readonly usage: TokenUsage | null;

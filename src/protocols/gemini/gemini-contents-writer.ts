@@ -17,7 +17,7 @@ interface Content {
   readonly parts: Json[];
 }
 
-export interface ContentsOptions {
+interface ContentsOptions {
   readonly target: WriteTarget;
   readonly dropped: DroppedFields;
   upstreamName(name: string, namespace: string | null): string;

@@ -35,7 +35,7 @@ const FIELDS = [
   "service_tier",
   "store",
 ] as const;
-export type GeminiField = (typeof FIELDS)[number];
+type GeminiField = (typeof FIELDS)[number];
 export type GeminiScan = ObjectScan<GeminiField>;
 
 const WANTED = wantedFields(FIELDS);
@@ -48,7 +48,7 @@ const CONFIG_FIELDS = [
   "thinkingConfig",
   "thinking_config",
 ] as const;
-export type ConfigField = (typeof CONFIG_FIELDS)[number];
+type ConfigField = (typeof CONFIG_FIELDS)[number];
 export type ConfigScan = ObjectScan<ConfigField>;
 
 const CONFIG = wantedFields(CONFIG_FIELDS);

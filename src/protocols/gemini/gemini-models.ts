@@ -17,7 +17,7 @@ export function isPro(model: string): boolean {
   return /-pro\b/.test(model);
 }
 
-export type ThinkingStyle = "budget" | "level" | "none";
+type ThinkingStyle = "budget" | "level" | "none";
 
 /** Gemini 2.5 takes a budget, later models a level; earlier models, and Gemma, do not think. */
 export function thinkingStyle(model: string, { thinking }: AccountProfile): ThinkingStyle {

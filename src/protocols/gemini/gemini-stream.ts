@@ -44,7 +44,7 @@ const BLOCK_REASON = Buffer.from('"blockReason"');
 /** Text, calls. The channel of a thought is that of its text, in the negative. */
 const CHANNELS_PER_CANDIDATE = 2;
 
-export interface GeminiReaderOptions {
+interface GeminiReaderOptions {
   readonly publicModel: string;
   readonly choices: number;
   readonly depthMax: number;

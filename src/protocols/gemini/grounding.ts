@@ -11,7 +11,7 @@ import { SEARCH_NAME } from "../hub/turns.ts";
 const QUOTES_MAX = 4;
 const QUOTED_CHARS_MIN = 16 * 1024;
 
-export interface Grounding {
+interface Grounding {
   readonly searches: readonly SearchItem[];
   readonly citations: readonly Citation[];
 }

@@ -78,7 +78,7 @@ export interface SearchItem {
 }
 
 /** An item that only its own dialect understands, such as the record of a hosted tool. */
-export interface ForeignItem {
+interface ForeignItem {
   readonly kind: "foreign";
   readonly dialect: Dialect;
   /** Named when it is dropped: `input[3].web_search_call`. */
@@ -105,7 +105,7 @@ export interface Citation {
   readonly end: number;
 }
 
-export interface ImagePart {
+interface ImagePart {
   readonly kind: "image";
   readonly source: MediaSource;
   /** `low`, `high`, `auto` of OpenAI; null if not set. */
@@ -113,14 +113,14 @@ export interface ImagePart {
   readonly cacheHint: CacheHint | null;
 }
 
-export interface FilePart {
+interface FilePart {
   readonly kind: "file";
   readonly source: MediaSource;
   readonly filename: string | null;
   readonly cacheHint: CacheHint | null;
 }
 
-export interface AudioPart {
+interface AudioPart {
   readonly kind: "audio";
   /** `wav`, `mp3`. */
   readonly format: string;

@@ -4,14 +4,14 @@ import type { DroppedFields } from "./dropped-fields.ts";
 import type { HostedTool, HubRequest, HubTool, HubToolChoice } from "./hub-request.ts";
 import { type Json, readObject } from "./json-values.ts";
 
-export type SearchOption =
+type SearchOption =
   | "allowed_domains"
   | "blocked_domains"
   | "user_location"
   | "search_context_size"
   | "max_uses";
 
-export type SearchOptions = Readonly<Partial<Record<SearchOption, unknown>>>;
+type SearchOptions = Readonly<Partial<Record<SearchOption, unknown>>>;
 
 export interface WebSearch {
   /** Where the client requests it, for the names of dropped options. */

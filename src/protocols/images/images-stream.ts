@@ -23,7 +23,7 @@ const EVENT_FIELDS = ["type", "model", "size", "quality", "usage", "error", "hea
 const EVENT = wantedFields(EVENT_FIELDS);
 type EventScan = ObjectScan<(typeof EVENT_FIELDS)[number]>;
 
-export interface ImagesReaderOptions {
+interface ImagesReaderOptions {
   publicModel: string;
   choices: number;
   depthMax: number;

@@ -35,14 +35,14 @@ export interface MultipartForm {
   files: readonly MultipartFile[];
 }
 
-export interface MultipartField {
+interface MultipartField {
   value: string;
   /** The byte range of the value in the whole body. */
   start: number;
   end: number;
 }
 
-export interface MultipartFile {
+interface MultipartFile {
   name: string;
   bytes: number;
 }
@@ -54,7 +54,7 @@ export interface FormFault {
   param: string | null;
 }
 
-export type FormFaultReason =
+type FormFaultReason =
   | MultipartFault["reason"]
   | "repeated_field"
   | "case_variant"

@@ -8,7 +8,7 @@ import { parseWithin } from "../shared/event-bounds.ts";
 
 export const EVENT_FRAMES_TYPE = "application/vnd.amazon.eventstream";
 
-export interface DecodedEvents {
+interface DecodedEvents {
   /** Whole server-sent events; null if there are none yet. */
   readonly events: Part | null;
   readonly fault: EventFrameFault | null;

@@ -2,7 +2,7 @@
 
 import type { ApiError, ApiErrorCode, TriedStep } from "../../errors.ts";
 
-export interface MessagesErrorBody {
+interface MessagesErrorBody {
   type: "error";
   /** `code` and `param` are the gateway's own. Clients read the type and the message. */
   error: {

@@ -35,7 +35,7 @@ export const PING: Uint8Array = formatEvent("ping", '{"type":"ping"}');
 /** Blocks that the model writes by their start: the name of a tool is content. */
 const CALL_BLOCKS: ReadonlySet<string> = new Set(["tool_use", "server_tool_use", "mcp_tool_use"]);
 
-export interface MessagesReaderOptions {
+interface MessagesReaderOptions {
   publicModel: string;
   depthMax: number;
   sink?: TextSink | null | undefined;

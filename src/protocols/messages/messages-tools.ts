@@ -51,7 +51,7 @@ const CLIENT_TOOLS: readonly {
   },
 ];
 
-export interface ReadTools {
+interface ReadTools {
   readonly tools: readonly HubTool[];
   /** Members of tools that other dialects do not have, by their paths. */
   readonly unread: readonly string[];

@@ -19,7 +19,7 @@ import { MEDIA_MEMBERS } from "../shared/media-members.ts";
 import { repeatedError } from "../shared/repeated-error.ts";
 import { type PolicyBody, violation } from "./policy-body.ts";
 
-export type InputCounts = Record<InputKind, number>;
+type InputCounts = Record<InputKind, number>;
 
 /** The members that contain inputs. Null: all inputs of the interface are text. */
 export const INPUT_PLACES: Readonly<Record<Interface, readonly string[] | null>> = {

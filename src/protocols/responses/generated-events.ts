@@ -21,7 +21,7 @@ const REPEATED_BYTES_MAX = 256 * 1024;
 /** As of the ids that are remembered. */
 const ID_CHARS_MAX = 4_096;
 
-export interface LifecycleTerms {
+interface LifecycleTerms {
   readonly responseId: string | null;
   readonly publicModel: string;
   readonly sequence: number;
@@ -41,7 +41,7 @@ export function repeatableLifecycle(lifecycle: LifecycleEvent, terms: () => Life
   };
 }
 
-export interface ResponseFailure {
+interface ResponseFailure {
   readonly error: ApiError;
   readonly requestId: string;
   readonly publicModel: string;
@@ -101,7 +101,7 @@ export function formatProgress({ event, response }: LifecycleEvent): Uint8Array 
   );
 }
 
-export interface EmptyResponse extends Record<string, unknown> {
+interface EmptyResponse extends Record<string, unknown> {
   readonly id: string;
 }
 

@@ -209,7 +209,7 @@ function readSource(url: unknown, fileId: unknown): ReturnType<typeof readMediaU
   return id === null ? null : { kind: "file_id", id };
 }
 
-export function readEncrypted(value: string): OpaqueState {
+function readEncrypted(value: string): OpaqueState {
   return readOpaqueText(value, { dialect: "responses", field: "encrypted_content" });
 }
 

@@ -88,7 +88,7 @@ const OUTCOME: ReadonlyMap<string, StreamOutcome> = new Map([
   ["response.cancelled", "cancelled"],
 ]);
 
-export interface ResponsesReaderOptions {
+interface ResponsesReaderOptions {
   publicModel: string;
   /** The response that the client continues, if the upstream was sent the whole conversation instead. */
   previousResponseId?: string | null;

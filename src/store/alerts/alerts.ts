@@ -137,7 +137,7 @@ export async function listOpenAlerts(db: Db, node: string): Promise<AlertRecord[
   return rows.map(toAlert);
 }
 
-export interface AlertCursor {
+interface AlertCursor {
   startedAtMs: number;
   id: string;
 }

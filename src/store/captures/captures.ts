@@ -126,7 +126,7 @@ export async function deleteOldCaptures(db: Db, beforeMs: number, rowsMax: numbe
   });
 }
 
-export interface CaptureFilter {
+interface CaptureFilter {
   readonly keyId?: string | undefined;
   readonly userId?: string | undefined;
   readonly groupId?: string | undefined;
@@ -156,7 +156,7 @@ export async function deleteCaptures(
 const SUMMARY =
   "request_id, at_ms, key_id, user_id, group_id, endpoint, model, status, outcome, stored_bytes";
 
-export interface CapturePosition {
+interface CapturePosition {
   readonly atMs: number;
   readonly requestId: string;
 }

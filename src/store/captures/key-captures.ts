@@ -22,7 +22,7 @@ export async function readKeyCapture(db: Db, keyId: string): Promise<KeyCapture 
   return row === undefined ? null : toKeyCapture(row);
 }
 
-export interface KeyCaptureChange {
+interface KeyCaptureChange {
   readonly mode: KeyCapture["mode"];
   /** Undefined keeps the order that is running: nodes may take from it at the same time. */
   readonly order: Pick<KeyCapture, "remaining" | "untilMs"> | undefined;

@@ -43,7 +43,7 @@ const CHARGED_OF_REFUND = `CASE
     WHEN e.id IS NULL AND payer.id = r.user_id AND r.subscription_id IS NULL THEN u.charged_nano
     ELSE 0 END`;
 
-export interface LedgerCheckOptions {
+interface LedgerCheckOptions {
   /** Usage rows from before this time may have been removed. */
   rowsSinceMs: number;
   /** A hold from before this time is a fault. */

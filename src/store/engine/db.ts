@@ -22,7 +22,7 @@ export {
   type StoreAccess,
 } from "./transaction.ts";
 
-export interface OpenDbOptions {
+interface OpenDbOptions {
   /** Determines the time-outs of PostgreSQL. SQLite has no use for it. */
   workload?: Workload;
   /** With `read` the engine rejects every write, and a SQLite file must exist. */

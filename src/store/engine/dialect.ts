@@ -66,7 +66,7 @@ export async function listWriters(db: Db, table: string): Promise<ReadonlySet<st
   return new Set(rows.map((row) => text(row, "writer")));
 }
 
-export interface MissingPrivileges {
+interface MissingPrivileges {
   /** Rights to read and write rows. */
   readonly data: readonly string[];
   /** Rights that only migrations need. */

@@ -30,7 +30,7 @@ export class LockHeld extends Error {
 }
 
 const holderShape = z.object({ pid: z.int(), host: z.string(), folder: z.string() });
-export type LockHolder = z.infer<typeof holderShape>;
+type LockHolder = z.infer<typeof holderShape>;
 
 const LOCK_NAME = "gateway.lock";
 const MACHINE_MARK = "@";

@@ -42,7 +42,7 @@ export class MigrationBlocked extends Error {
   override readonly name = "MigrationBlocked";
 }
 
-export interface SchemaChange {
+interface SchemaChange {
   readonly from: number;
   readonly to: number;
 }
@@ -150,7 +150,7 @@ export async function isProgramSupported(
   return newestVersion(migrations) >= (await readAppliedRows(db)).oldestReader;
 }
 
-export interface ContractProgress {
+interface ContractProgress {
   /** Names of the migrations that were applied now. */
   readonly applied: readonly string[];
   /** Migrations that wait, and the ids of the processes that they wait for. */
@@ -250,7 +250,7 @@ export async function requireCurrentSchema(db: Db): Promise<void> {
   );
 }
 
-export interface UpgradeImpact {
+interface UpgradeImpact {
   /** The version that runs on the database now can run on it again after the upgrade. */
   readonly isReversible: boolean;
   /** A pending migration rewrites tables, so all nodes must be stopped for it. */

@@ -11,7 +11,7 @@ import type { Db } from "./transaction.ts";
 
 /** `policy`: keys and policy. `health`: accounts. `recall`: a node needs money that others reserved. */
 const TOPICS = ["policy", "health", "recall"] as const;
-export type Topic = (typeof TOPICS)[number];
+type Topic = (typeof TOPICS)[number];
 
 const CHANNEL = "model_gateway";
 const RETRY_MS = 5_000;
@@ -25,7 +25,7 @@ export interface WakeUps {
   stop(): Promise<void>;
 }
 
-export interface WakeUpOptions {
+interface WakeUpOptions {
   /** A connection to the server itself: a pooler that shares connections between transactions loses notifications. */
   readonly url: string;
   onTopic(topic: Topic): void;

@@ -13,7 +13,7 @@ const SESSION_MARK = "model_gateway.session";
 /** `transactions`: the address is that of a pooler, so settings last for one transaction. */
 export type SettingScope = "session" | "transactions";
 
-export interface DriverOptions {
+interface DriverOptions {
   readonly applicationName: string;
   readonly connectionsMax: number;
   readonly scope: SettingScope;

@@ -27,7 +27,7 @@ export type ReaderReply =
   | { readonly ok: true; readonly rows: Row[] }
   | { readonly ok: false; readonly message: string; readonly code: string | null };
 
-export interface ReaderLimits {
+interface ReaderLimits {
   /** Statements and snapshots that wait for the thread. */
   readonly waitingMax: number;
   readonly statementMs: number;

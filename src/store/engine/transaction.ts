@@ -43,7 +43,7 @@ export interface Db {
   close(): Promise<void>;
 }
 
-export type Run = (text: string, values: readonly SqlValue[]) => Promise<Row[]>;
+type Run = (text: string, values: readonly SqlValue[]) => Promise<Row[]>;
 
 /** What an engine provides: the pool, or the one connection that a transaction runs on. */
 export interface StoreConnection {

@@ -3,7 +3,7 @@
  * itself and waits for the disk. The worker checkpoints earlier, while reads and writes continue.
  */
 
-export interface WalCheckpointer {
+interface WalCheckpointer {
   /** Starts a checkpoint unless one is running. */
   checkpoint(): void;
   close(): Promise<void>;

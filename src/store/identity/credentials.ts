@@ -85,7 +85,7 @@ export async function removePassword(db: Db, userId: string): Promise<void> {
 }
 
 /** What `revokeAccess` deleted. */
-export interface AccessEnd {
+interface AccessEnd {
   sessions: number;
   tokens: number;
   secondFactor: boolean;

@@ -24,7 +24,7 @@ const toRequest = rowReader({
 });
 export type DeviceRequest = ReturnType<typeof toRequest>;
 
-export type NewDeviceRequest = Omit<DeviceRequest, "state" | "userId">;
+type NewDeviceRequest = Omit<DeviceRequest, "state" | "userId">;
 
 /** What a person approved. */
 const toApproval = rowReader({
@@ -35,7 +35,7 @@ const toApproval = rowReader({
 });
 export type DeviceApproval = ReturnType<typeof toApproval>;
 
-export interface PendingMax {
+interface PendingMax {
   readonly inTotal: number;
   readonly perBlock: number;
 }

@@ -22,7 +22,7 @@ import { writeScimSuspension } from "./scim-users.ts";
 import { deleteSessions } from "./sessions.ts";
 import { findUser, putUser } from "./users.ts";
 
-export interface WantedGrants {
+interface WantedGrants {
   /** A sign-in with claims, or a push by SCIM. */
   source: "sign_in" | "push";
   /** The name of the provider. */
@@ -85,7 +85,7 @@ export async function applyGrants(
   });
 }
 
-export interface EndedGrants {
+interface EndedGrants {
   sessions: number;
   tokens: number;
   suspendedKeys: readonly string[];

@@ -72,7 +72,7 @@ export async function readSuspended(db: Db, userIds: readonly string[]): Promise
 
 const PUSHED_STATES = ["active", "deactivated", "removed"] as const;
 
-export interface ListedIdentity extends ExternalIdentity {
+interface ListedIdentity extends ExternalIdentity {
   email: string;
   suspendedKeys: number;
   /** Whether the directory pushes the person by SCIM, and the state that it pushed last. */

@@ -15,7 +15,7 @@ export function readRole(row: Row): Role {
   return role === "user" && flag(row, "is_auditor") ? "auditor" : role;
 }
 
-export interface RoleColumns {
+interface RoleColumns {
   role: (typeof STORED_ROLES)[number];
   isAuditor: 0 | 1;
 }

@@ -4,7 +4,7 @@ import type { Db } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
 import { rowReader } from "../engine/row-reader.ts";
 
-export interface ScimSync {
+interface ScimSync {
   atMs: number;
   /** The name of the service account. */
   serviceAccount: string;
@@ -23,7 +23,7 @@ export async function recordSync(
       WHERE scim_sync.at_ms < ${atMs - everyMs}`;
 }
 
-export interface ScimSummary {
+interface ScimSummary {
   lastSync: ScimSync | null;
   people: number;
   groups: number;
@@ -55,7 +55,7 @@ const toRejectedPush = rowReader({
   /** The detail of the response. */
   reason: text,
 });
-export type RejectedPush = ReturnType<typeof toRejectedPush>;
+type RejectedPush = ReturnType<typeof toRejectedPush>;
 
 /** Keeps the newest `keptMax`. */
 export async function recordRejectedPush(db: Db, push: RejectedPush, keptMax: number): Promise<void> {

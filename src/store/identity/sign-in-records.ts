@@ -27,7 +27,7 @@ const toRejection = rowReader({
   /** The network address of the browser. */
   address: text,
 });
-export type RejectedSignIn = ReturnType<typeof toRejection>;
+type RejectedSignIn = ReturnType<typeof toRejection>;
 
 /** Keeps the newest `keptMax`. */
 export async function recordRejection(db: Db, rejected: RejectedSignIn, keptMax: number): Promise<void> {

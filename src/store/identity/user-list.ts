@@ -29,7 +29,7 @@ export interface ListedUser {
   requests: number;
 }
 
-export interface UserFilter {
+interface UserFilter {
   /** Matches anywhere in the address. */
   search?: string;
   /** The name of a group: members of it. */

@@ -12,7 +12,7 @@ const toFault = rowReader({
   /** One sentence. */
   detail: text,
 });
-export type BillingFaultRecord = ReturnType<typeof toFault>;
+type BillingFaultRecord = ReturnType<typeof toFault>;
 
 export async function recordBillingFault(
   db: Db,

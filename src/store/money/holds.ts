@@ -10,7 +10,7 @@ import { selectIn } from "../engine/select-in.ts";
 import { clip, storableId } from "../usage/storable-values.ts";
 
 export const HOLD_STATES = ["admitted", "dispatched"] as const;
-export type HoldState = (typeof HOLD_STATES)[number];
+type HoldState = (typeof HOLD_STATES)[number];
 
 /** The fields that change while the request is in flight. */
 export interface HoldProgress {

@@ -9,7 +9,7 @@ import { selectIn } from "../engine/select-in.ts";
 
 export type CodeWorth = { kind: "money"; amountNano: Nano } | { kind: "plan"; planId: string; days: number };
 
-export interface RedeemBatchRecord {
+interface RedeemBatchRecord {
   name: string;
   worth: CodeWorth;
   createdAtMs: number;

@@ -11,9 +11,9 @@ const toListed = rowReader({
   email: text,
   createdAtMs: integer,
 });
-export type ListedSubscription = ReturnType<typeof toListed>;
+type ListedSubscription = ReturnType<typeof toListed>;
 
-export interface SubscriptionFilter {
+interface SubscriptionFilter {
   planId?: string;
   userId?: string;
   /** Matches anywhere in the user's address. */

@@ -20,17 +20,17 @@ const toSpan = rowReader({
   startsAtMs: integer,
   endsAtMs: integer,
 });
-export type WindowSpan = ReturnType<typeof toSpan>;
+type WindowSpan = ReturnType<typeof toSpan>;
 
-export interface WindowUse {
+interface WindowUse {
   usedNano: Nano;
   heldNano: Nano;
 }
 
-export interface OpenedWindow extends WindowSpan, WindowUse {}
+interface OpenedWindow extends WindowSpan, WindowUse {}
 
 /** By subscription id. */
-export type OpenedWindows = ReadonlyMap<string, readonly OpenedWindow[]>;
+type OpenedWindows = ReadonlyMap<string, readonly OpenedWindow[]>;
 
 const KEY_COLUMNS = ["subscription_id", "ends_at_ms", "starts_at_ms", "per"];
 const COLUMNS = [...KEY_COLUMNS, "used_nano", "held_nano"];

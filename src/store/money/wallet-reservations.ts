@@ -100,7 +100,7 @@ export async function sumReservations(db: Db, userId: string): Promise<Nano> {
   return nano(row, "amount_nano");
 }
 
-export interface FundsOfOthers {
+interface FundsOfOthers {
   availableNano: Nano;
   /** What other processes have reserved of it. */
   othersNano: Nano;

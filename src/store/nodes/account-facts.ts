@@ -20,7 +20,7 @@ export interface AccountFact {
   readonly needsProbe: boolean;
 }
 
-export interface AccountFactChanges {
+interface AccountFactChanges {
   readonly revision: number;
   /** Facts of other nodes. */
   readonly facts: readonly AccountFact[];

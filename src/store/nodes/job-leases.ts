@@ -26,7 +26,7 @@ export interface JobLease {
 /** Runs the work unless another node runs the job. */
 export type RunJob = (work: (lease: JobLease) => Promise<void>) => Promise<unknown>;
 
-export interface JobLeasesOptions {
+interface JobLeasesOptions {
   readonly db: Db;
   readonly clock: Pick<Clock, "nowMs">;
   /** The id of this process. */

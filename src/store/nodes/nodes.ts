@@ -7,7 +7,7 @@ import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
 import { listJobs } from "./job-leases.ts";
 
 const NODE_STATES = ["starting", "ready", "draining"] as const;
-export type NodeState = (typeof NODE_STATES)[number];
+type NodeState = (typeof NODE_STATES)[number];
 
 /** What a process publishes besides its heartbeat. */
 export interface NodeFacts {

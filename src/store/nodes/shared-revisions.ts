@@ -3,7 +3,7 @@
 import type { Db } from "../engine/db.ts";
 import { integer } from "../engine/row.ts";
 
-export type SharedTable = "account_fact" | "throttle_use";
+type SharedTable = "account_fact" | "throttle_use";
 
 export async function readSharedRevision(db: Db, table: SharedTable): Promise<number> {
   const [row] = await db.sql`SELECT revision FROM shared_revision WHERE name = ${table}`;

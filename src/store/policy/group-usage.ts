@@ -61,7 +61,7 @@ function mergeFacts(facts: Map<string, GroupFacts>, id: string, more: Partial<Gr
   facts.set(id, { ...(facts.get(id) ?? NO_GROUP_FACTS), ...more });
 }
 
-export interface Member {
+interface Member {
   userId: string;
   email: string;
 }

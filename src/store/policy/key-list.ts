@@ -21,7 +21,7 @@ export interface KeyFilter {
 }
 
 /** The last key of the previous page. */
-export interface KeyCursor {
+interface KeyCursor {
   createdAtMs: number;
   id: string;
 }
@@ -33,7 +33,7 @@ export interface ListedKey extends KeyRecord {
   suspension: KeySuspension | null;
 }
 
-export interface KeyPage {
+interface KeyPage {
   keys: ListedKey[];
   /** Null on the last page. */
   next: KeyCursor | null;

@@ -240,7 +240,7 @@ export async function changeKey(
   });
 }
 
-export interface Rotation {
+interface Rotation {
   atMs: number;
   worksUntilMs: number;
   /** Maximum number of former secrets that still work. The oldest ones above it stop working. */

@@ -107,7 +107,7 @@ function isStored(kind: string): kind is keyof typeof COLUMNS {
 }
 
 /** The part of a record that its own row has: without the members, which are rows of other tables. */
-export type StoredRecord<Fields extends FieldMap> = {
+type StoredRecord<Fields extends FieldMap> = {
   [Name in keyof RecordOf<Fields> as Fields[Name]["kind"] extends "members"
     ? never
     : Name]: RecordOf<Fields>[Name];

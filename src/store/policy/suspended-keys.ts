@@ -9,7 +9,7 @@ import { integer, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 
 /** Which keys of a person are suspended: those of lost groups, or all. */
-export type SuspensionReason = { readonly groups: readonly string[] } | "person";
+type SuspensionReason = { readonly groups: readonly string[] } | "person";
 
 /** Suspends active keys. Returns their names. */
 export async function suspendKeys(

@@ -8,7 +8,7 @@ import { bumpKeyRevision } from "../engine/revisions.ts";
 import { text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 
-export interface TemporarySecret {
+interface TemporarySecret {
   readonly digest: string;
   readonly keyId: string;
   /** The secret ends with this session. */

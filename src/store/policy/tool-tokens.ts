@@ -44,7 +44,7 @@ export async function findRefreshToken(db: Db, digest: string): Promise<RefreshT
   return row === undefined ? null : toRefreshToken(row);
 }
 
-export interface TokenSuccessor {
+interface TokenSuccessor {
   readonly access: { readonly digest: string; readonly last4: string };
   /** The end of the new access token. */
   readonly accessEndMs: number;

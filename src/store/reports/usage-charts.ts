@@ -12,7 +12,7 @@ import { TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
 
 export type ChartScope = { kind: "all" } | { kind: "group" | "user" | "key"; id: string };
 
-export interface ChartRequest {
+interface ChartRequest {
   scope: ChartScope;
   /** Rounded down to the start of its day or hour. */
   fromMs: number;

@@ -34,7 +34,7 @@ export interface UsageCursor {
   requestId: string;
 }
 
-export interface UsagePage {
+interface UsagePage {
   rows: UsageRow[];
   /** Null on the last page. */
   next: UsageCursor | null;

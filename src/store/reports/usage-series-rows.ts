@@ -18,11 +18,11 @@ import {
 } from "../usage/usage-hour.ts";
 import type { SeriesBounds, SeriesPoint, SeriesRequest, SplitUsage } from "./usage-series.ts";
 
-export interface SeriesRowsRequest extends SeriesRequest {
+interface SeriesRowsRequest extends SeriesRequest {
   accountId: string;
 }
 
-export interface SplitRows extends SplitUsage {
+interface SplitRows extends SplitUsage {
   /** Start of the part of the range that was read. */
   sinceMs: number;
 }

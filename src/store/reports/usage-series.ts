@@ -18,7 +18,7 @@ import { SUM_COLUMNS, TOTALS, toTotals, type UsageTotals } from "../usage/usage-
 import { readTopUsage } from "./usage-charts.ts";
 
 /** Empty: all callers. Several fields: the intersection. */
-export interface SeriesScope {
+interface SeriesScope {
   keyId?: string;
   userId?: string;
   groupId?: string;

@@ -8,7 +8,7 @@ export type Registration = (typeof REGISTRATIONS)[number];
 
 /** TLS from the first byte, STARTTLS before any other command, or no TLS. */
 export const SMTP_SECURITY = ["tls", "starttls", "none"] as const;
-export type SmtpSecurity = (typeof SMTP_SECURITY)[number];
+type SmtpSecurity = (typeof SMTP_SECURITY)[number];
 
 export interface SmtpRecord {
   host: string;

@@ -85,7 +85,7 @@ export async function countEntries(db: Db, after: number, max: number): Promise<
   return row === undefined ? 0 : integer(row, "many");
 }
 
-export interface RemovalBounds {
+interface RemovalBounds {
   /** Entries that were appended earlier may be removed. */
   readonly beforeMs: number;
   /** Entries after this number are kept, because a webhook has not received them. */

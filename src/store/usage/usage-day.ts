@@ -24,7 +24,7 @@ export function startOfWeek(atMs: number): number {
   return Math.floor((atMs + 3 * DAY_MS) / WEEK_MS) * WEEK_MS - 3 * DAY_MS;
 }
 
-export interface FoldState {
+interface FoldState {
   /** All hours up to this time are folded, except for late rows. 0 if nothing was folded yet. */
   foldedAtMs: number;
   marks: { requestId: string; dayMs: number }[];

@@ -29,7 +29,7 @@ const CREATED_AHEAD_MS = WEEK_MS;
 /** A partition with more rows that must be kept is not dropped yet. */
 const KEPT_ROWS_MAX = 10_000;
 
-export type PartitionWidth = "day" | "week" | "month";
+type PartitionWidth = "day" | "week" | "month";
 
 /** So that there are tens of partitions, and rows outlive their retention by a fraction of it only. Null: forever. */
 export function choosePartitionWidth(keptMs: number | null): PartitionWidth {

@@ -23,7 +23,7 @@ export async function readUsageRowsRemovedBefore(db: Db): Promise<number> {
   return toNumber(await readSetting(db, REMOVED_BEFORE_SETTING)) ?? 0;
 }
 
-export interface RemovalBatch {
+interface RemovalBatch {
   beforeMs: number;
   rowsMax: number;
   /** The table, or a partition of it. */

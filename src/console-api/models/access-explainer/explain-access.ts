@@ -76,7 +76,7 @@ export const whyResponse = z.object({
     .nullable(),
 });
 
-export interface AccessQuery {
+interface AccessQuery {
   key: KeyRecord;
   model: string;
   interface: Interface;

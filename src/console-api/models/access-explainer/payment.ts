@@ -17,7 +17,7 @@ interface PaymentQuery {
   nowMs: number;
 }
 
-export interface PaymentStep {
+interface PaymentStep {
   ok: boolean;
   reason: PaymentReason;
   facts: Facts;
