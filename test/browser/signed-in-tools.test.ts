@@ -2,7 +2,6 @@
 
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { type Clock, systemClock } from "../../src/base/clock.ts";
-import { eventually } from "../support/eventually.ts";
 import { ToolClient } from "../support/tool-client.ts";
 import { axeFindings, sidewaysScroll } from "./axe.ts";
 import { type ConsoleUnderTest, type Looks, PHONE_WIDTH, startConsole } from "./browser.ts";
@@ -28,7 +27,7 @@ tool_sign_in: {}
 users: [{ email: ${EMAIL}, password: "${PASSWORD}" }]
 `);
   tool = new ToolClient(console.gateway.url);
-  await eventually(async () => (await tool.metadata()).status === 200);
+  await tool.ready();
 });
 afterAll(() => console.stop());
 afterEach(() => {

@@ -21,7 +21,7 @@ beforeAll(async () => {
   const environment = { MODEL_GATEWAY_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") };
   one = await startTestGateway({ databaseUrl, environment });
   two = await startTestGateway({ databaseUrl, environment, file: "tool_sign_in: {}" });
-  await eventually(async () => (await new ToolClient(one.url).metadata()).status === 200);
+  await new ToolClient(one.url).ready();
 }, 300_000);
 
 afterAll(async () => {
@@ -48,7 +48,7 @@ test("every node knows a new token before the tool has it, and each token is iss
   }
   const { access = "", refresh = "" } = tokens ?? {};
   await first.revoke(refresh);
-  await eventually(async () => (await second.callModel(access)).status === 401);
+  await eventually(async () => (await second.callModel(access)).status, { equals: 401 });
   expect((await second.refresh(refresh)).status).toBe(401);
 });
 
@@ -85,5 +85,5 @@ test("without the database, every node serves the settings of tools, and tools k
   } finally {
     await postgres.start();
   }
-  await eventually(async () => (await first.refresh(tokens.refresh)).status === 200);
+  await eventually(async () => (await first.refresh(tokens.refresh)).status, { equals: 200 });
 });

@@ -49,7 +49,7 @@ eachEngine((engine) => {
       const id = await one.push("tom");
       const group = await one.pushGroup("tool-users", [id]);
       const tool = new ToolClient(one.gateway.url);
-      while ((await tool.metadata()).status !== 200) await Bun.sleep(50);
+      await tool.ready();
       const deactivated = { op: "replace", path: "active", value: false };
       for (const [path, operation] of [
         [`/Users/${id}`, deactivated],

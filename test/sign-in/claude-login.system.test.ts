@@ -146,5 +146,5 @@ test("/logout ends the sign-in on the gateway", async () => {
   claude.type("/logout");
   await Bun.sleep(2_000);
   claude.type(KEYS.enter);
-  await eventually(async () => (await ada.call("tools.list")).data.length === 0, 60_000);
+  await eventually(async () => (await ada.call("tools.list")).data.length, { equals: 0, withinMs: 60_000 });
 });

@@ -22,7 +22,7 @@ beforeAll(async () => {
   gateway = await startTestGateway();
   await gateway.apply("tool_sign_in: {}");
   const tool = new ToolClient(gateway.url);
-  while ((await tool.metadata()).status !== 200) await Bun.sleep(50);
+  await tool.ready();
   home = mkdtempSync(join(tmpdir(), "model-gateway-codex-token-"));
   const { access, refresh } = await tool.signIn(await signInAs(gateway, "ada@example.com"), "Codex");
   const tokens = {

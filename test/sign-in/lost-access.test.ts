@@ -94,9 +94,9 @@ eachEngine((engine) => {
       suspendOverduePeople: () => suspendOverduePeople(gateway.installation),
       applyWholeDirectory: () => applyWholeDirectory(gateway.installation),
     });
-    await eventually(async () => (await leaver.get("/api/keys")).status === 401);
+    await eventually(async () => (await leaver.get("/api/keys")).status, { equals: 401 });
     sweeper.stop();
-    await eventually(async () => (await callModel(secrets.leaver)) === 401);
+    await eventually(() => callModel(secrets.leaver), { equals: 401 });
     expect(await callModel(secrets.colleague)).toBe(200);
     expect((await colleague.get("/api/keys")).status).toBe(200);
     const [change] = (await admin.call("admin.audit.list")).data;
@@ -142,7 +142,7 @@ eachEngine((engine) => {
     expect((await admin.call("admin.directory.losses")).data).toMatchObject([
       { provider: "corp", suspended: 11, people: 40 },
     ]);
-    await eventually(async () => (await callModel(secret)) === 401);
+    await eventually(() => callModel(secret), { equals: 401 });
     const isAlerted = async (ended: boolean) => {
       const { data } = await admin.call("admin.alerts.list");
       return data.some(({ rule, ended_at: at }) => rule === "directory_shrinks" && (at !== null) === ended);

@@ -31,7 +31,7 @@ tool_sign_in: { groups: [default] }
 alerts: { webhooks: [{ name: ops, url: "${listener.url}", private_network: true }] }
 groups: [{ name: secret, access: members, models: [fast-chat], accounts: [sim] }]
 `);
-  while ((await tool.metadata()).status !== 200) await Bun.sleep(50);
+  await tool.ready();
 });
 afterAll(async () => {
   await gateway.stop();

@@ -32,7 +32,7 @@ beforeAll(async () => {
   ada = await signInAs(gateway, "ada@example.com");
   await gateway.apply("tool_sign_in: {}");
   const tool = new ToolClient(gateway.url);
-  while ((await tool.metadata()).status !== 200) await Bun.sleep(50);
+  await tool.ready();
 });
 afterAll(() => gateway.stop());
 

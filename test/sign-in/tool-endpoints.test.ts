@@ -19,7 +19,7 @@ beforeAll(async () => {
   gateway = await startTestGateway({ limits: { badKeyTriesPerMinute: 10_000 } });
   tool = new ToolClient(gateway.url);
   await gateway.apply("tool_sign_in: {}");
-  while ((await tool.metadata()).status !== 200) await Bun.sleep(50);
+  await tool.ready();
   const admin = await signInAs(gateway, "root@example.com", "admin");
   const tokens = await tool.signIn(admin, "laptop");
   const ended = await tool.signIn(admin, "ended");

@@ -8,6 +8,7 @@ import { countTools } from "../../src/store/policy/tool-keys.ts";
 import { endIdleTools } from "../../src/store/policy/tool-tokens.ts";
 import { type SignedInClient, signInAs } from "../support/console-client.ts";
 import { type EngineUnderTest, eachEngine } from "../support/each-engine.ts";
+import { eventually } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { ToolClient } from "../support/tool-client.ts";
 
@@ -37,13 +38,9 @@ function useGateway(engine: EngineUnderTest): void {
     tool = new ToolClient(gateway.url);
     ada = await signInAs(gateway, "ada@example.com");
     await gateway.apply(FILE);
-    await waitForPolicy();
+    await tool.ready();
   });
   afterAll(() => gateway.stop());
-}
-
-async function waitForPolicy(): Promise<void> {
-  while ((await tool.metadata()).status !== 200) await Bun.sleep(50);
 }
 
 /** A new person, so that the lists and bounds of one test do not depend on another. */
@@ -233,11 +230,10 @@ eachEngine((engine) => {
       const { access } = await tool.signIn(await newPerson(), "settings");
       expect((await tool.get("/managed/settings", access)).status).toBe(404);
       await applyOnHost(withSettings);
-      let response = await tool.get("/managed/settings", access);
-      while (response.status === 404) {
-        await Bun.sleep(50);
-        response = await tool.get("/managed/settings", access);
-      }
+      const response = await eventually(async () => {
+        const read = await tool.get("/managed/settings", access);
+        return read.status === 404 ? null : read;
+      });
       const body: unknown = await response.json();
       expect(body).toEqual({
         uuid: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/),

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import type { SignedInClient } from "./console-client.ts";
+import { eventually } from "./eventually.ts";
 
 const startReply = z.object({
   device_code: z.string(),
@@ -39,6 +40,11 @@ export class ToolClient {
 
   metadata(): Promise<Response> {
     return fetch(`${this.#url}/.well-known/oauth-authorization-server`);
+  }
+
+  /** Waits until the gateway has read a configuration with tool sign-in. */
+  async ready(): Promise<void> {
+    await eventually(async () => (await this.metadata()).status, { equals: 200 });
   }
 
   startRaw(): Promise<Response> {
