@@ -23,7 +23,7 @@ async function leave(model: string): Promise<string> {
   let text = "";
   while (!/"id":"resp_/.test(text)) text += new TextDecoder().decode((await reader?.read())?.value);
   leaving.abort();
-  await eventually(() => simulator.ledger.totals().inFlight === 0);
+  await eventually(() => simulator.ledger.totals().inFlight, { equals: 0 });
   return /"id":"(resp_[^"]+)"/.exec(text)?.[1] ?? "";
 }
 

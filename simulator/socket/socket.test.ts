@@ -89,7 +89,7 @@ test("the ledger records each turn with its socket and its frame", async () => {
   const events = await client.turn({ model: "sim-fast", input: "hello", store: false });
   await client.turn({ model: "sim-fast", input: "again", store: false });
   await connect();
-  await eventually(() => simulator.ledger.totals().finished === 2);
+  await eventually(() => simulator.ledger.totals().finished, { equals: 2 });
   expect(simulator.ledger.sockets()).toEqual({ opened: 2, open: 2 });
   const [first] = simulator.ledger.entries();
   expect(first).toMatchObject({ socket: 1, model: "sim-fast", stream: true, eventsSent: events.length });
@@ -98,7 +98,7 @@ test("the ledger records each turn with its socket and its frame", async () => {
     "hello",
   );
   client.socket.close();
-  await eventually(() => simulator.ledger.sockets().open === 1);
+  await eventually(() => simulator.ledger.sockets().open, { equals: 1 });
 });
 
 test("a turn continues the previous unstored response on the same connection only", async () => {

@@ -198,7 +198,7 @@ describe("an alert", () => {
     const { engine, park } = start();
     park();
     await engine.check();
-    await eventually(async () => (await deliveries())[0]?.response === "HTTP 500");
+    await eventually(async () => (await deliveries())[0]?.response, { equals: "HTTP 500" });
     listener.respond(() => new Response("yes"));
     await eventually(async () => {
       await engine.check();
@@ -227,7 +227,7 @@ describe("an alert", () => {
     const { engine, park } = start(openTraffic(), []);
     park();
     await engine.check();
-    await eventually(async () => (await deliveries())[0]?.state === "failed");
+    await eventually(async () => (await deliveries())[0]?.state, { equals: "failed" });
     expect((await deliveries())[0]?.response).toContain("private network");
     expect(listener.posts).toEqual([]);
   });

@@ -65,7 +65,7 @@ test("one node probes after a cool-down, and its result holds for all", async ()
   const attempt = one.take([a]);
   one.pool.recordFailure(a, upstreamFailure("quota", "429"));
   attempt.lease.release();
-  await eventually(() => two.condition() === "cooling");
+  await eventually(() => two.condition(), { equals: "cooling" });
   const quotaMs = 600_000;
   for (const node of [one, two]) node.clock.pass(quotaMs + 10);
   // The node that has reported the failure probes first.
@@ -78,7 +78,7 @@ test("one node probes after a cool-down, and its result holds for all", async ()
   expect(two.condition()).toBe("cooling");
   one.pool.recordSuccess(a, 10, null);
   probe.lease.release();
-  await eventually(() => two.condition() === "well");
+  await eventually(() => two.condition(), { equals: "well" });
 });
 
 test("another node probes when the first one has no requests", async () => {
@@ -86,7 +86,7 @@ test("another node probes when the first one has no requests", async () => {
   const [one, two] = [await openNode("inc_1", a), await openNode("inc_2", a)];
   one.take([a]).lease.release();
   one.pool.recordFailure(a, upstreamFailure("quota", "429"));
-  await eventually(() => two.condition() === "cooling");
+  await eventually(() => two.condition(), { equals: "cooling" });
   for (const node of [one, two]) node.clock.pass(600_000 + 5_000);
   expect(two.take([a]).probe).toBe(true);
 });
@@ -96,12 +96,12 @@ test("a probe that ends without a result lets another node probe", async () => {
   const [one, two] = [await openNode("inc_1", a), await openNode("inc_2", a)];
   one.take([a]).lease.release();
   one.pool.recordFailure(a, upstreamFailure("quota", "429"));
-  await eventually(() => two.condition() === "cooling");
+  await eventually(() => two.condition(), { equals: "cooling" });
   for (const node of [one, two]) node.clock.pass(600_000 + 10);
   one.take([a]).lease.cancel();
   // The delay of the second node, and not the ten seconds of a running probe.
   two.clock.pass(4_000);
-  await eventually(() => two.condition() === "probing");
+  await eventually(() => two.condition(), { equals: "probing" });
 });
 
 test("a report does not apply to a new credential", async () => {
@@ -118,6 +118,6 @@ test("a node that starts later knows what the others have reported", async () =>
   const a = route("a");
   const one = await openNode("inc_1", a);
   one.pool.park(a.account);
-  await eventually(async () => (await db.sql`SELECT 1 AS found FROM account_fact`).length === 1);
+  await eventually(async () => (await db.sql`SELECT 1 AS found FROM account_fact`).length, { equals: 1 });
   expect((await openNode("inc_2", a)).condition()).toBe("parked");
 });

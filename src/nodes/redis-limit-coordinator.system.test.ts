@@ -121,9 +121,9 @@ test("notes arrive again after a restart of the server", async () => {
       connections += 1;
     },
   });
-  await eventually(() => connections === 1);
+  await eventually(() => connections, { equals: 1 });
   await under.restart();
-  await eventually(() => connections === 2);
+  await eventually(() => connections, { equals: 2 });
   const publish = new RedisClient(under.url);
   await publish.send("PUBLISH", [`${REDIS_PREFIX}:notes:p1`, "not a note"]);
   await publish.send("PUBLISH", [`${REDIS_PREFIX}:notes:p1`, '["t","key:k:",0,"r","3"]']);

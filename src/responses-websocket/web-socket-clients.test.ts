@@ -177,7 +177,7 @@ describe("the runtime's client", () => {
     await eventually(() => client.texts.length === sentTexts.length);
     expect(client.texts.every((text, i) => text === `received ${sentTexts[i]}`)).toBe(true);
     client.send(Uint8Array.of(0x61));
-    await eventually(() => running.peers[0]?.received.at(-1) === "binary a");
+    await eventually(() => running.peers[0]?.received.at(-1), { equals: "binary a" });
   });
 
   test("that closes receives its own code", async () => {
@@ -213,13 +213,13 @@ describe("a raw client", () => {
     const [raw, other] = [await openRaw(running), await open(running)];
     raw.respondsToPings = true;
     const pings = () => raw.frames.filter(([opcode]) => opcode === PING).length;
-    await eventually(() => pings() === 3);
+    await eventually(() => pings(), { equals: 3 });
     expect(running.peers.map(({ isClosed }) => isClosed)).toEqual([false, false]);
     raw.respondsToPings = false;
     await raw.ended;
     expect(raw.code()).toBeNull();
     other.send("still here");
-    await eventually(() => other.texts.length === 1);
+    await eventually(() => other.texts.length, { equals: 1 });
   });
 
   test("that disconnects without a close is closed", async () => {
@@ -257,7 +257,7 @@ describe("a raw client", () => {
     raw.connection.write(masked("?", PING));
     raw.connection.write(masked("!", PING));
     raw.connection.write(masked("reads on"));
-    await eventually(() => peer?.received.length === 1);
+    await eventually(() => peer?.received.length, { equals: 1 });
     raw.connection.resume();
     await eventually(() => peer?.drains === 1 && raw.frames.length === sent + 2);
     expect(peer?.socket?.bufferedBytes).toBe(0);

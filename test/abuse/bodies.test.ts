@@ -189,7 +189,7 @@ test("bodies of exactly 1 MiB share a memory budget and must arrive at a minimum
         socket.write(request);
         sockets.push(socket);
       }
-      await eventually(() => responses.length === 600, 30_000);
+      await eventually(() => responses.length, { equals: 600, withinMs: 30_000 });
     },
   });
   for (const socket of sockets) socket.destroy();

@@ -284,17 +284,17 @@ describe("a form", () => {
       ["image[]", 5 * MiB + 1],
       ["mask", 3],
     ]);
-    await eventually(() => spooled().length === 0);
+    await eventually(() => spooled().length, { equals: 0 });
   });
 
   test("is spooled to disk while the upstream is slow", async () => {
     const leave = new AbortController();
     const body = form({ prompt: "a door", model: "sleeper" }, { image: 6 * MiB });
     const response = gateway.call(EDITS, body, { signal: leave.signal }).catch(() => "left");
-    await eventually(() => spooled().length === 1);
+    await eventually(() => spooled().length, { equals: 1 });
     leave.abort();
     expect(await response).toBe("left");
-    await eventually(() => spooled().length === 0);
+    await eventually(() => spooled().length, { equals: 0 });
   });
 
   test("has its spool file removed after an upstream failure", async () => {
@@ -303,7 +303,7 @@ describe("a form", () => {
       form({ prompt: "a door", model: "shattered" }, { image: 6 * MiB }),
     );
     await expectRejection(response, 502);
-    await eventually(() => spooled().length === 0);
+    await eventually(() => spooled().length, { equals: 0 });
   });
 
   test.each([

@@ -153,10 +153,10 @@ describe("requests per minute", () => {
     });
     const leaving = new AbortController();
     const asked = gateway.send({ key: "a", signal: leaving.signal }).catch(() => null);
-    await eventually(() => seenBy(gateway)[0] === 1);
+    await eventually(() => seenBy(gateway)[0], { equals: 1 });
     leaving.abort();
     await asked;
-    await eventually(() => gateway.upstreams[0]?.ledger.totals().inFlight === 0);
+    await eventually(() => gateway.upstreams[0]?.ledger.totals().inFlight, { equals: 0 });
     await refused(await gateway.send({ key: "a" }));
   });
 });
@@ -329,7 +329,7 @@ describe("concurrency", () => {
     const open = Array.from({ length: 2 }, () =>
       gateway.send({ key: "a", signal: leaving.signal }).catch(() => null),
     );
-    await eventually(() => gateway.upstreams[0]?.ledger.totals().inFlight === 2);
+    await eventually(() => gateway.upstreams[0]?.ledger.totals().inFlight, { equals: 2 });
     const { message, retryAfter } = await refused(await gateway.send({ key: "a" }));
     expect(message).toBe(
       "Rate limit reached for this API key: 2 concurrent requests. Capacity becomes available when a request finishes.",

@@ -68,7 +68,7 @@ describe("a repeated request", () => {
   test("while the first is in flight is rejected with Retry-After", async () => {
     const gateway = await start({ models: { paid: "sim-fast@first=500ms" } });
     const first = gateway.call(CHAT, body, under("one"));
-    await eventually(() => asked(gateway) === 1);
+    await eventually(() => asked(gateway), { equals: 1 });
     const second = await gateway.call(CHAT, body, under("one"));
     expect(second.headers.get("retry-after")).toBe("2");
     const error = await expectRejection(second, 409);

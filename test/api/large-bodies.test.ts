@@ -121,7 +121,7 @@ test("a large body waits unread for free memory, and is then served", async () =
   socket.write(
     `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${TEST_KEY}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nExpect: 100-continue\r\n\r\n`,
   );
-  await eventually(async () => (await largeBodies(gateway)).waiting === 1);
+  await eventually(async () => (await largeBodies(gateway)).waiting, { equals: 1 });
   expect(received).toBe("");
   held[0]?.letGo();
   await eventually(() => received.startsWith("HTTP/1.1 100 Continue\r\n\r\n"));
@@ -139,10 +139,10 @@ test("a client that disconnects while it waits releases its place in the queue",
   socket.write(
     `POST ${CHAT} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${TEST_KEY}\r\nContent-Type: application/json\r\nContent-Length: ${3 * MiB}\r\n\r\n{`,
   );
-  await eventually(async () => (await largeBodies(gateway)).waiting === 1);
+  await eventually(async () => (await largeBodies(gateway)).waiting, { equals: 1 });
   const { refused } = await largeBodies(gateway);
   socket.destroy();
-  await eventually(async () => (await largeBodies(gateway)).waiting === 0);
+  await eventually(async () => (await largeBodies(gateway)).waiting, { equals: 0 });
   expect((await largeBodies(gateway)).refused).toBe(refused);
   for (const { letGo } of held) letGo();
   await isEmpty();

@@ -324,9 +324,9 @@ test("a changed policy is in force a moment later", async () => {
     post("/v1/responses", "both", { model: "talker", input: "Hi", reasoning: { effort: "high" } });
   expect((await send()).status).toBe(400);
   await gateway.apply("request_policies: [{ name: harsh, effort: { max: max } }]");
-  await eventually(async () => (await send()).status === 200);
+  await eventually(async () => (await send()).status, { equals: 200 });
   await gateway.apply("request_policies: [{ name: harsh, effort: { max: none, over: reject } }]");
-  await eventually(async () => (await send()).status === 400);
+  await eventually(async () => (await send()).status, { equals: 400 });
 });
 
 test("a policy with a rule that this version does not know rejects every request", async () => {
@@ -335,9 +335,9 @@ test("a policy with a rule that this version does not know rejects every request
 request_policies: [{ name: future, force: { store: false } }]
 keys: [{ name: future, group: free, request_policy: future, secret: ${key("future")} }]`);
   const send = () => post("/v1/responses", "future", { model: "talker", input: "Hi" });
-  await eventually(async () => (await send()).status === 200);
+  await eventually(async () => (await send()).status, { equals: 200 });
   await db.sql`UPDATE request_policy SET rules = ${'{"gravity":{"max":1}}'} WHERE name = 'future'`;
   await gateway.apply("models: [{ id: another, interfaces: [chat] }]");
-  await eventually(async () => (await send()).status === 400);
+  await eventually(async () => (await send()).status, { equals: 400 });
   await expectViolation(await send(), 400, { code: "policy_violation" });
 });

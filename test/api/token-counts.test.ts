@@ -111,7 +111,7 @@ describe("a token count", () => {
   test("occupies the concurrency of its key while it is served", async () => {
     isHolding = true;
     const first = count("single");
-    await eventually(() => held.length === 1);
+    await eventually(() => held.length, { equals: 1 });
     await expectLimited(await count("single"), "1 concurrent request");
     release();
     expect((await first).status).toBe(200);

@@ -155,7 +155,7 @@ test("leaving with unsaved changes requires confirmation, by a link and by going
   });
   await page.getByRole("link", { name: "Accounts", exact: true }).click();
   await page.evaluate("history.back()");
-  await eventually(() => asked.length === 2);
+  await eventually(() => asked.length, { equals: 2 });
   expect(await page.getByLabel("Maximum queue time").inputValue()).toBe("7s");
   await page.getByRole("link", { name: "Accounts", exact: true }).click();
   await page.getByRole("heading", { level: 1, name: "Accounts" }).waitFor();

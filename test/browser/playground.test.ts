@@ -222,7 +222,7 @@ test("after a rejection of the temporary secret, Repeat uses a new one", async (
     db,
     rows.map((row) => String(row.session_id)),
   );
-  await eventually(async () => (await listModels(authorization)) === 401);
+  await eventually(() => listModels(authorization), { equals: 401 });
   await ask(page, "Again");
   await page.getByText(/Incorrect API key/).waitFor();
   await page.getByRole("button", { name: "Repeat" }).click();

@@ -43,7 +43,7 @@ describe("an access token", () => {
     expect(await statusOf("vertex-claude")).toBe(200);
     issuer.failure = 500;
     expect(await statusOf("vertex-claude")).toBe(200);
-    await eventually(() => issuer.exchanges === 2);
+    await eventually(() => issuer.exchanges, { equals: 2 });
     // The failed renewal is not repeated at once, and does not affect requests.
     expect([await statusOf("vertex-claude"), issuer.exchanges]).toEqual([200, 2]);
   });
@@ -63,7 +63,7 @@ describe("an exchange that fails", () => {
     const statuses = await Promise.all([statusOf("vertex-claude"), statusOf("vertex-gemini")]);
     expect([statuses, issuer.exchanges]).toEqual([[500, 500], 1]);
     issuer.failure = null;
-    expect(await eventually(async () => (await statusOf("vertex-claude")) === 200)).toBe(true);
+    await eventually(() => statusOf("vertex-claude"), { equals: 200 });
   });
 
   test("because the key is rejected parks the account", async () => {
@@ -94,7 +94,7 @@ test("a client that disconnects while a token is requested sends no request upst
   gateway.simulator.tokenIssuer.delayMs = 500;
   const controller = new AbortController();
   const pending = ask(gateway, "messages", "vertex-claude", { signal: controller.signal }).catch(() => null);
-  await eventually(() => gateway.simulator.tokenIssuer.exchanges === 1);
+  await eventually(() => gateway.simulator.tokenIssuer.exchanges, { equals: 1 });
   controller.abort();
   await pending;
   // Waits for the same exchange.

@@ -104,7 +104,7 @@ describe("a single Bedrock account", () => {
     });
     await response.body?.getReader().read();
     controller.abort();
-    await eventually(() => gateway.simulator.ledger.snapshot().entries[0]?.abortedByClient === true);
+    await eventually(() => gateway.simulator.ledger.snapshot().entries[0]?.abortedByClient, { equals: true });
   });
 });
 

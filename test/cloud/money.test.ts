@@ -76,7 +76,7 @@ test("a client that disconnects pays for the whole response", async () => {
   const response = await ask(gateway, "messages", "bedrock-slow", { stream: true, signal });
   await response.body?.getReader().read();
   controller.abort();
-  await eventually(() => gateway.simulator.ledger.last()?.finished === true);
+  await eventually(() => gateway.simulator.ledger.last()?.finished, { equals: true });
   const { outputTokens } = gateway.simulator.ledger.last() ?? { outputTokens: 0 };
   expect(await takeCharges(1)).toEqual([11n * 3_000n + BigInt(outputTokens) * 15_000n]);
 });

@@ -157,9 +157,9 @@ test("an interrupted turn aborts its upstream call, and the conversation continu
   await conversation.interrupt();
   expect(await turnInFlight).toMatchObject({ status: "interrupted" });
   const [upstream] = gateway.upstreams;
-  await eventually(() => upstream?.ledger.totals().inFlight === 0);
+  await eventually(() => upstream?.ledger.totals().inFlight, { equals: 0 });
   expect(upstream?.ledger.last()).toMatchObject({ abortedByClient: true });
-  await eventually(async () => (await gateway.usageRows()).length === 1);
+  await eventually(async () => (await gateway.usageRows()).length, { equals: 1 });
   expect(await gateway.usageRows()).toMatchObject([{ outcome: "client_gone" }]);
   expect(await conversation.say("Again")).toMatchObject({ status: "completed", failure: null });
 });
@@ -236,7 +236,7 @@ test("revoking the key ends the conversation", async () => {
   expect(await conversation.say("First")).toMatchObject({ status: "completed" });
   const { db, clock } = gateway.installation;
   for (const { id } of await listKeys(db)) await revokeKey(db, id, clock.nowMs());
-  await eventually(async () => (await gateway.call("/v1/models")).status === 401);
+  await eventually(async () => (await gateway.call("/v1/models")).status, { equals: 401 });
   const turn = await conversation.say("Second");
   expect(turn.status).toBe("failed");
   expect(turn.failure).toContain("Incorrect API key provided");

@@ -90,7 +90,7 @@ describe("groups", () => {
     await gateway.apply(`
 keys: [{ name: previewing, user: dev@example.com, group: previewed, secret: previewing-key-0123456789-0123456789 }]`);
     const key = "previewing-key-0123456789-0123456789";
-    await eventually(async () => (await chat("fast-chat", key)) === 200);
+    await eventually(() => chat("fast-chat", key), { equals: 200 });
     expect(await modelsOf(key)).toEqual(listed ?? []);
   });
 
@@ -163,7 +163,7 @@ keys: [{ name: previewing, user: dev@example.com, group: previewed, secret: prev
       body: { name: "leaving", models: ["fast-chat"], accounts: ["sim"] },
     });
     await gateway.apply(`keys: [{ name: leaving, user: dev@example.com, group: leaving, secret: ${key} }]`);
-    await eventually(async () => (await chat("fast-chat", key)) === 200);
+    await eventually(() => chat("fast-chat", key), { equals: 200 });
     expect(await admin.call("admin.groups.delete", { params: { name: "leaving" } })).toEqual({
       revoked_keys: 1,
     });
@@ -252,15 +252,15 @@ models: [{ id: drained, interfaces: [chat] }]
 groups: [{ name: drained, models: [drained], accounts: [slow] }]
 keys: [{ name: draining, user: dev@example.com, group: drained, secret: draining-key-0123456789-0123456789-012345 }]`);
     const key = "draining-key-0123456789-0123456789-012345";
-    await eventually(async () => (await chat("nowhere", key)) === 404);
+    await eventually(() => chat("nowhere", key), { equals: 404 });
     const underWay = chat("drained", key);
-    await eventually(async () => (await account("slow")).facts.in_flight === 1);
+    await eventually(async () => (await account("slow")).facts.in_flight, { equals: 1 });
     const act = (action: string) =>
       admin.call("admin.accounts.act", { params: { name: "slow" }, body: { action } });
     expect((await act("disable")).facts).toMatchObject({ state: "draining", in_flight: 1 });
     expect(await chat("drained", key)).toBe(404);
     expect(await underWay).toBe(200);
-    await eventually(async () => (await account("slow")).facts.state === "disabled");
+    await eventually(async () => (await account("slow")).facts.state, { equals: "disabled" });
     expect((await act("enable")).document.enabled).toBeUndefined();
     expect(await modelsOf(key)).toEqual(["drained"]);
   });

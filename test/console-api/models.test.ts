@@ -178,7 +178,7 @@ describe("why a key cannot call a model", () => {
     await ada.call("keys.revoke", { params: { id: revoked.id } });
     expect(await reason(revoked.id)).toMatchObject({ reason: "key_revoked" });
     const expired = await makeKey("free", { expires_at: Date.now() + 1_500 });
-    await eventually(async () => (await reason(expired.id))?.reason === "key_expired");
+    await eventually(async () => (await reason(expired.id))?.reason, { equals: "key_expired" });
   });
 
   test("the group or the model lacks the interface", async () => {

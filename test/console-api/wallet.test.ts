@@ -102,7 +102,7 @@ describe("the wallet", () => {
     expect(Number(available)).toBeCloseTo(Number(balance) - Number(held), 9);
     leaving.abort();
     await under;
-    await eventually(async () => (await ada.call("wallet.holds")).data.length === 0);
+    await eventually(async () => (await ada.call("wallet.holds")).data.length, { equals: 0 });
   });
 
   test("is visible to its user and to administrators only", async () => {

@@ -83,7 +83,7 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
       limits: { connections: { ...limits.connections, unreadBodyMs: 200, checkMs: 50 } },
     });
     const first = statusOf(gateway.send({ key: "a" }));
-    await eventually(() => inFlight(gateway) === 1);
+    await eventually(() => inFlight(gateway), { equals: 1 });
     const large = { messages: [{ role: "user", content: "word ".repeat(400_000) }] };
     expect(await statusOf(gateway.send({ key: "a", more: large }))).toBe(200);
     expect(await first).toBe(200);

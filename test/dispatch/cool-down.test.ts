@@ -119,7 +119,7 @@ describe("one account", () => {
       // Another field changes: the credential is still the same. The new model shows that the change is active.
       const spare = { ...SPARE, models: { [PUBLIC_MODEL]: "sim-fast", added: "sim-fast" } };
       await gateway.apply(poolFile({ accounts: [{ ...PREFERRED, weight: 5 }, spare] }, urls));
-      await eventually(async () => (await statusOf(gateway, { model: "added" })) === 200);
+      await eventually(() => statusOf(gateway, { model: "added" }), { equals: 200 });
       expect(await statusOf(gateway)).toBe(200);
       expect(seenBy(gateway)).toEqual([1, 6]);
 

@@ -159,10 +159,10 @@ describe("a client that disconnects", () => {
         for (let i = 0; i < 5; i++) {
           const leaving = new AbortController();
           const asked = pool.send({ ...kind, signal: leaving.signal }).catch(() => null);
-          await eventually(() => inFlight(pool) === 1);
+          await eventually(() => inFlight(pool), { equals: 1 });
           leaving.abort();
           await asked;
-          await eventually(() => inFlight(pool) === 0);
+          await eventually(() => inFlight(pool), { equals: 0 });
         }
       }
       expect(seenBy(pool)).toEqual([10]);

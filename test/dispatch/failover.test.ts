@@ -138,7 +138,7 @@ async function expectServedBySecond(name: AskName, response: Response, attempts:
     expect(() => JSON.parse(text)).not.toThrow();
   }
   expect(requestsAt(second)).toBe(1);
-  await eventually(() => second.ledger.totals().inFlight === 0);
+  await eventually(() => second.ledger.totals().inFlight, { equals: 0 });
   const truth: LedgerEntry | null = second.ledger.last();
   await gateway.usageRows();
   expect(await rowOf(response)).toMatchObject({
@@ -186,7 +186,7 @@ describe("a fault before content is invisible to the client", () => {
     for (const response of responses) {
       expect(await rowOf(response)).toMatchObject({ account: "second", attempts: 2, outcome: "completed" });
     }
-    await eventually(() => first.ledger.totals().inFlight === 0);
+    await eventually(() => first.ledger.totals().inFlight, { equals: 0 });
   });
 });
 

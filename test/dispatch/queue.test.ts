@@ -138,7 +138,7 @@ describe("the order of the queue", () => {
           expect(response.status).toBe(200);
         };
         asked.push(read());
-        await eventually(() => upstream.bodies.length === 1);
+        await eventually(() => upstream.bodies.length, { equals: 1 });
         await untilWaiting(gateway, asked.length - 1);
       },
       async served() {

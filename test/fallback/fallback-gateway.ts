@@ -172,7 +172,7 @@ export async function expectNothingHeld(gateway: PaidGateway): Promise<void> {
   await gateway.records.expectReconciled();
   expect(await gateway.records.holds()).toBe(0);
   // A node with a coordinator knows what it has returned with the next reply.
-  await eventually(async () => (await countSlotsInUse(gateway)) === 0);
+  await eventually(() => countSlotsInUse(gateway), { equals: 0 });
 }
 
 /** Of the key, its group and its user together. */

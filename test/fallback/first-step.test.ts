@@ -79,7 +79,7 @@ test("waits no longer than leave_after for the concurrency of its group, also wi
   client.abort();
   // The runtime ends a response whose reader was collected as garbage.
   await reader?.closed.catch(() => {});
-  await eventually(async () => (await gateway.records.holds()) === 0);
+  await eventually(() => gateway.records.holds(), { equals: 0 });
 });
 
 test("names what its request policy changed beside what that of the next step changes", async () => {

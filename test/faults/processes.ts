@@ -52,7 +52,7 @@ async function run({ times, say }: FaultOptions): Promise<Finding[]> {
     for (let round = 1; round <= rounds; round += 1) {
       const isKill = round % 2 === 1;
       const { all, inFlight, others } = await disturb(gateway, isKill ? killOne : replaceAll);
-      await eventually(() => simulator.ledger.totals().inFlight === 0, QUIET_WITHIN_MS);
+      await eventually(() => simulator.ledger.totals().inFlight, { equals: 0, withinMs: QUIET_WITHIN_MS });
       truth.push(...simulator.ledger.entries());
       simulator.ledger.reset();
       asked.push(...all);

@@ -230,9 +230,9 @@ describe("a client that half-closes its connection", () => {
     await server.connect();
     ledger().reset();
     await server.client.send(post(chatBody({ model: "silent" })));
-    await eventually(() => ledger().totals().inFlight === 1);
+    await eventually(() => ledger().totals().inFlight, { equals: 1 });
     server.client.finish();
-    await eventually(() => ledger().totals().inFlight === 0);
+    await eventually(() => ledger().totals().inFlight, { equals: 0 });
     expect(ledger().last()).toMatchObject({ abortedByClient: true });
     await server.client.closed;
   });
@@ -254,9 +254,9 @@ describe("a client that half-closes its connection", () => {
     await server.connect();
     ledger().reset();
     await server.client.send(post(chatBody({ model: "silent" })) + post(BODY));
-    await eventually(() => ledger().totals().inFlight === 1);
+    await eventually(() => ledger().totals().inFlight, { equals: 1 });
     server.client.close("fin");
-    await eventually(() => ledger().totals().inFlight === 0);
+    await eventually(() => ledger().totals().inFlight, { equals: 0 });
     expect(ledger().totals().requests).toBe(1);
   });
 });

@@ -41,7 +41,7 @@ test.each(["fin", "reset"] as const)(
     const content = words(5_000);
     await client.send(post(chatBody({ model: "paid", messages: [{ role: "user", content }] })));
     client.close(how);
-    await eventually(async () => (await gateway.records.wallet()).heldNano === 0n);
+    await eventually(async () => (await gateway.records.wallet()).heldNano, { equals: 0n });
     const rows = await eventually(async () => {
       const all = await gateway.usageRows();
       return all.length > 0 ? all : null;

@@ -81,7 +81,7 @@ test("a large whole response that is read late arrives whole, and so does the ne
   const client = await openRawClient(server.gateway.url);
   client.pause();
   await client.send(ask("whole", false) + get("/healthz"));
-  await eventually(() => server.gateway.simulator.ledger.last()?.finished === true);
+  await eventually(() => server.gateway.simulator.ledger.last()?.finished, { equals: true });
   client.resume();
   const response = await client.readResponse();
   expect(comparableText(response).length).toBe(20 * MB);
@@ -100,7 +100,7 @@ test("a client that sends many requests and reads nothing has only one in flight
   );
   expect(server.gateway.simulator.ledger.totals().requests).toBe(1);
   client.close("reset");
-  await eventually(() => server.gateway.simulator.ledger.totals().inFlight === 0);
+  await eventually(() => server.gateway.simulator.ledger.totals().inFlight, { equals: 0 });
 });
 
 test.each([
@@ -136,8 +136,8 @@ test("a client that disconnects with unread data aborts the upstream call", asyn
   const client = await openRawClient(server.gateway.url);
   client.pause();
   await client.send(ask("large", true));
-  await eventually(() => server.gateway.simulator.ledger.totals().inFlight === 1);
+  await eventually(() => server.gateway.simulator.ledger.totals().inFlight, { equals: 1 });
   client.close("fin");
-  await eventually(() => server.gateway.simulator.ledger.totals().inFlight === 0);
+  await eventually(() => server.gateway.simulator.ledger.totals().inFlight, { equals: 0 });
   expect(server.gateway.simulator.ledger.last()).toMatchObject({ finished: false, abortedByClient: true });
 });

@@ -42,7 +42,7 @@ function types(): string[] {
 }
 
 const completed = (count: number) =>
-  eventually(() => types().filter((type) => type === "response.completed").length === count);
+  eventually(() => types().filter((type) => type === "response.completed").length, { equals: count });
 
 async function expectUpgraded(): Promise<void> {
   const response = await server.client.readResponse();

@@ -121,7 +121,7 @@ export function describeMatrix(clientName: string, { native: own, open }: Matrix
       test("a cancelled stream ends upstream, and costs what was produced until then", async () => {
         const model = modelName(upstream, "slow");
         await client.cancel(model);
-        await eventually(async () => gateway.simulator.ledger.last()?.abortedByClient === true);
+        await eventually(async () => gateway.simulator.ledger.last()?.abortedByClient, { equals: true });
         await eventually(async () => (await gateway.usageRows()).at(-1)?.public_model === model);
         const row = (await gateway.usageRows()).at(-1);
         expect(row?.outcome).toBe("client_gone");

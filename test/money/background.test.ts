@@ -71,7 +71,7 @@ test("the hold stays until the response has ended, and then the upstream's usage
 
 test("a response that is read and deleted at once is charged in full", async () => {
   const { requestId, made } = await begin(gateway);
-  await eventually(async () => (await look(gateway, made.id)).status === "completed");
+  await eventually(async () => (await look(gateway, made.id)).status, { equals: "completed" });
   const deleted = await send(gateway, "DELETE", `/v1/responses/${made.id}`);
   expect(deleted.status).toBe(200);
   const row = await gateway.records.row(requestId);
@@ -119,7 +119,7 @@ test("an unpaid response records its usage and cost when it is retrieved after i
   const gateway = await startPaidGateway({ billing: { charge: "none", multiplier: "3" } });
   running.push(gateway);
   const { requestId, made } = await begin(gateway);
-  await eventually(async () => (await look(gateway, made.id)).status === "completed");
+  await eventually(async () => (await look(gateway, made.id)).status, { equals: "completed" });
   const row = await gateway.records.row(requestId);
   expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream", chargedNano: 0n });
   expect(row.outputTokens).toBeGreaterThan(0);

@@ -110,7 +110,7 @@ describe("while another request holds the balance", () => {
     const row = await gateway.records.row(await doneId(await reading));
     expect(row.inputTokens).toBeGreaterThanOrEqual(FILE_TOKENS);
     expect(row).toMatchObject({ chargedNano: fileCost(row), costNano: fileCost(row), flags: [] });
-    await eventually(async () => (await gateway.records.holds()) === 0 || null);
+    await eventually(() => gateway.records.holds(), { equals: 0 });
     await gateway.records.expectReconciled();
   });
 
@@ -173,7 +173,7 @@ describe("a file that costs more than a small balance", () => {
     expect((await report(gateway)).billing.debt).toBe(usdText(heldNano - wallet.balanceNano));
     await gateway.records.expectReconciled();
     leaving.abort();
-    await eventually(async () => (await gateway.records.holds()) === 0 || null);
+    await eventually(() => gateway.records.holds(), { equals: 0 });
     expect((await report(gateway)).billing.debt).toBe("0.00");
     await gateway.records.expectReconciled();
   });

@@ -94,7 +94,7 @@ function produced(gateway: PaidGateway): LedgerEntry {
 
 async function expectPaidInFull(gateway: PaidGateway, requestId: string): Promise<UsageRow> {
   const row = await gateway.records.row(requestId);
-  await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
+  await eventually(() => gateway.simulator.ledger.totals().inFlight, { equals: 0 });
   const entry = produced(gateway);
   expect(entry.reasoningTokens).toBe(HIDDEN);
   expect(row).toMatchObject({ usageSource: "upstream", outputTokens: entry.outputTokens, flags: [] });
@@ -115,7 +115,7 @@ describe("if the upstream continues after a disconnect", () => {
   ] as const)("the response can be retrieved and is charged in full (%s)", async (_, group, limits) => {
     const gateway = await start(GOES_ON, group, limits);
     const { requestId, responseId } = await leaveStored(gateway);
-    await eventually(async () => (await look(gateway, responseId)).status === "completed");
+    await eventually(async () => (await look(gateway, responseId)).status, { equals: "completed" });
     const row = await expectPaidInFull(gateway, requestId);
     expect(row).toMatchObject({ outcome: "client_gone", responseId });
     expect((await look(gateway, responseId)).status).toBe("completed");
@@ -156,7 +156,7 @@ describe("if the upstream continues after a disconnect", () => {
     const gateway = await start(GOES_ON, { ...CANCEL, limits: { concurrency: 1 } });
     const { requestId } = await leaveStored(gateway);
     const body = { model: "paid", input: "Hello", max_output_tokens: 16, store: false };
-    await eventually(async () => (await gateway.call("/v1/responses", body)).status === 200);
+    await eventually(async () => (await gateway.call("/v1/responses", body)).status, { equals: 200 });
     expect(await gateway.records.findRow(requestId)).not.toBeNull();
     await expectPaidInFullOf(gateway, requestId);
   });
@@ -171,7 +171,7 @@ describe("if the upstream continues after a disconnect", () => {
     const created = await socket.until("response.output_text.delta");
     const responseId = String((created[0]?.response as { id?: string } | undefined)?.id);
     socket.close();
-    await eventually(async () => (await look(gateway, responseId)).status === "completed");
+    await eventually(async () => (await look(gateway, responseId)).status, { equals: "completed" });
     const rows = await gateway.usageRows();
     expect(rows).toHaveLength(1);
     await expectPaidInFull(gateway, String(rows[0]?.request_id));
@@ -183,7 +183,7 @@ describe("if the upstream continues after a disconnect", () => {
     const text = await response.text();
     expect(text).toContain("response.failed");
     const responseId = /"id":"(resp_[^"]+)"/.exec(text)?.[1] ?? "";
-    await eventually(async () => (await look(gateway, responseId)).status === "completed");
+    await eventually(async () => (await look(gateway, responseId)).status, { equals: "completed" });
     const requestId = response.headers.get("x-request-id") ?? "";
     expect(await expectPaidInFull(gateway, requestId)).toMatchObject({ outcome: "upstream_cut" });
   });

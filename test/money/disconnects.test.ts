@@ -135,7 +135,7 @@ test.each([15_000, 100])(
     const [path, prompt] = CHAT;
     const asked = gateway.call(path, { model: "paid", ...prompt, stream: true }, { signal: leaving.signal });
     asked.then((response) => response.text()).catch(() => {});
-    await eventually(() => gateway.requests.length === 1);
+    await eventually(() => gateway.requests.length, { equals: 1 });
     await noticed();
     leaving.abort();
     await noticed();
@@ -173,7 +173,7 @@ describe("a gateway that shuts down", () => {
     const asked = gateway.call(path, { model: "paid", ...prompt, stream }, { signal: leaving.signal });
     const read = asked.then((response) => response.body?.getReader().read());
     read.catch(() => {});
-    await eventually(() => gateway.requests.length === 1);
+    await eventually(() => gateway.requests.length, { equals: 1 });
     if (stream) await read;
     // Billing records the state of a request shortly after it changed.
     await noticed();

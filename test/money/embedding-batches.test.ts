@@ -127,7 +127,7 @@ test("batches that were finished or in flight when the client disconnected are c
   const sending = gateway
     .call("/v1/embeddings", { model: "embed", input: TEXTS }, { signal: leaving.signal })
     .catch(() => null);
-  await eventually(() => batches === 8);
+  await eventually(() => batches, { equals: 8 });
   leaving.abort();
   await sending;
   const row = await eventually(async () => {

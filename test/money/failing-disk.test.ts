@@ -25,12 +25,12 @@ test("paid requests are rejected and the gateway is not ready while flushes fail
   Object.assign(db, { flush: () => Promise.reject(new Error("EIO: i/o error, fdatasync")) });
   // No flush has failed yet, so this request is in flight when the disk fails, and completes.
   const before = await doneId(await ask());
-  await eventually(async () => (await readiness()) === 503);
+  await eventually(() => readiness(), { equals: 503 });
   const refused = await ask();
   expect(refused.status).toBe(503);
   expect(await refused.json()).toMatchObject({ error: { code: "store_unavailable" } });
   Object.assign(db, { flush });
-  await eventually(async () => (await readiness()) === 200);
+  await eventually(() => readiness(), { equals: 200 });
   const after = await doneId(await ask());
   for (const id of [before, after]) expect((await gateway.records.row(id)).payer).toBe("balance");
   await gateway.records.expectReconciled();

@@ -86,7 +86,7 @@ async function settled(gateway: PaidGateway): Promise<{ row: UsageRow; entry: Le
     return left === undefined ? null : gateway.records.findRow(String(left.request_id));
   });
   seenRows.add(row.requestId);
-  await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
+  await eventually(() => gateway.simulator.ledger.totals().inFlight, { equals: 0 });
   const entry = gateway.simulator.ledger.last();
   if (entry === null) throw new Error("nothing went upstream");
   expect((await gateway.records.charge(row.requestId))?.amountNano ?? 0n).toBe(row.chargedNano);
@@ -151,9 +151,9 @@ describe("by default a charging group drains the response and charges it exactly
     await leave(gateway, path, { model: "paid", ...prompt, stream: true });
     const again = () => gateway.call(path, { model: "paid", ...prompt, max_tokens: 16 });
     await Promise.all([again(), again(), again()].map(async (asked) => (await asked).text()));
-    await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
+    await eventually(() => gateway.simulator.ledger.totals().inFlight, { equals: 0 });
     expect(gateway.simulator.ledger.totals().peakInFlight).toBe(1);
-    await eventually(async () => (await gateway.records.holds()) === 0);
+    await eventually(() => gateway.records.holds(), { equals: 0 });
   });
 });
 

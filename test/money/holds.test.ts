@@ -153,7 +153,7 @@ describe("a balance that does not cover a request", () => {
     expect(row.costNano).toBeGreaterThan(parseUsd("0.001"));
     const balanceNano = parseUsd("0.001") - row.costNano;
     expect(await gateway.records.wallet()).toEqual({ balanceNano, heldNano: 0n });
-    await eventually(() => talker.open() === 0);
+    await eventually(() => talker.open(), { equals: 0 });
     await talker.stop();
   });
 

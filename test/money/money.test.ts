@@ -51,7 +51,7 @@ eachEngine((engine) => {
     const before = await gateway.records.wallet();
     const id = await work();
     // The simulator records the output after its last byte, which the client may receive before.
-    await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
+    await eventually(() => gateway.simulator.ledger.totals().inFlight, { equals: 0 });
     const truth = gateway.simulator.ledger.last();
     if (truth === null) throw new Error("nothing reached the upstream");
     const expected = cost(truth);

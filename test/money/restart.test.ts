@@ -90,7 +90,7 @@ async function someTraffic(): Promise<void> {
   });
   await left.body?.getReader().read();
   leaving.abort();
-  await eventually(async () => (await usage()).billing.held === "0.00");
+  await eventually(async () => (await usage()).billing.held, { equals: "0.00" });
 }
 
 describe("a client that sees the end", () => {

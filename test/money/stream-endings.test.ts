@@ -46,7 +46,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.stop());
 afterEach(async () => {
-  await eventually(async () => (await gateway.records.holds()) === 0);
+  await eventually(() => gateway.records.holds(), { equals: 0 });
   expect((await gateway.records.wallet()).heldNano).toBe(0n);
   await gateway.records.expectReconciled();
 });

@@ -64,7 +64,7 @@ test("the responses of a killed node are charged by the other one, whether or no
 test("a response is charged exactly although its node is killed while other requests wait for a locked wallet", async () => {
   const [killed, other] = [await startNode(), await startNode()];
   const beginning = cluster.begin(killed, "late");
-  await eventually(async () => (await cluster.records.holds()) === 1);
+  await eventually(() => cluster.records.holds(), { equals: 1 });
   const sql = new SQL(postgres.url);
   const unlocked = Promise.withResolvers<void>();
   const locked = Promise.withResolvers<void>();

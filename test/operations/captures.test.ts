@@ -458,7 +458,7 @@ describe("with little room", () => {
       for (const response of responses) await response.text();
       // All but the repeat.
       await eventually(async () => (await root.call("admin.captures.storage")).captures === responses.length);
-      await eventually(async () => (await readHeld()) === 0);
+      await eventually(() => readHeld(), { equals: 0 });
     } finally {
       await small.stop();
     }
@@ -490,7 +490,7 @@ describe("with little room", () => {
       await small.call("/v1/chat/completions", { model: "fast", messages: MESSAGES });
       expect((await root.call("admin.captures.list")).data).toHaveLength(1);
       await small.installation.db.sql`UPDATE capture SET at_ms = at_ms - ${limits.capture.keptMs + 60_000}`;
-      await eventually(async () => (await root.call("admin.captures.list")).data.length === 0);
+      await eventually(async () => (await root.call("admin.captures.list")).data.length, { equals: 0 });
       expect(await root.call("admin.captures.storage")).toMatchObject({ captures: 0, bytes: 0 });
     } finally {
       await small.stop();

@@ -104,7 +104,7 @@ test("a change reaches the other node without notifications", async () => {
   await Bun.write(join(folder, "one", "second.yaml"), file);
   const { code, output } = await run(["apply", "second.yaml"]);
   expect([code, output]).toEqual([0, output]);
-  await eventually(async () => (await send(1, { key })) === 200);
+  await eventually(() => send(1, { key }), { equals: 200 });
   for (const node of nodes) expect(node.output()).toContain("notifications_unavailable");
 });
 
@@ -122,7 +122,7 @@ test("a node with DATABASE_LISTEN_URL is notified by PostgreSQL itself", async (
     SELECT pid FROM pg_stat_activity WHERE application_name = 'model-gateway listener'
       AND datname = current_database()`;
   // One for changes of the policy, one for limits. They may connect after the node is ready.
-  await eventually(async () => (await listListeners()).length === 2);
+  await eventually(async () => (await listListeners()).length, { equals: 2 });
   expect(await listening.stop()).toBe(0);
   expect(listening.output()).not.toContain("notifications_unavailable");
 });

@@ -137,9 +137,12 @@ test("a node that starts without the coordinator is not ready, and rejects reque
   expect(await readiness()).toBe(503);
   expect(await sendMany(node, subject("key"), 1)).toEqual([503]);
   redis.thaw();
-  await eventually(async () => (await readiness()) === 200, WITHIN_MS);
+  await eventually(() => readiness(), { equals: 200, withinMs: WITHIN_MS });
   // The others return to Redis within seconds, and give a part of their shares then.
-  await eventually(async () => countServed(await sendMany(node, subject("key"), 1)) === 1, WITHIN_MS);
+  await eventually(async () => countServed(await sendMany(node, subject("key"), 1)), {
+    equals: 1,
+    withinMs: WITHIN_MS,
+  });
 });
 
 /** The exit codes of nodes that are asked to stop at the same time. */

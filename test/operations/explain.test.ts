@@ -157,7 +157,7 @@ keys: [{ name: leaving, group: leaving, secret: ${keySecret("leaving")} }]`;
     await Bun.write(join(folder, "leaving.yaml"), file);
     expect(await runCommand(["apply", "leaving.yaml"], { folder })).toMatchObject({ code: 0 });
     const send = () => sendToGateway(gateway.url, { key: "leaving" });
-    await eventually(async () => (await send()).status === 200);
+    await eventually(async () => (await send()).status, { equals: 200 });
     const { output } = await explain(await requestId({ key: "leaving" }));
     expect(output).toMatch(/^0 +leaving +pooled +\d+ ms +failed +failing +-\s*$/m);
     expect(output).toMatch(/^1 +arriving +pooled +\d+ ms +served +failing +-\s*$/m);

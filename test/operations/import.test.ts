@@ -161,7 +161,7 @@ describe.each(CASES)("LiteLLM on $name", ({ open }) => {
       );
       const { spent_by_month: spent } = JSON.parse(await runImport(gateway, ...command));
       expect(spent).toEqual([{ month: "2026-10", usd: "0.50" }]);
-      await eventually(async () => (await ask(gateway, KEY, "old-chat")).status === 200);
+      await eventually(async () => (await ask(gateway, KEY, "old-chat")).status, { equals: 200 });
       expect((await ask(gateway, KEY, "old-chat")).status).toBe(200);
       expect((await ask(gateway, NARROW_KEY, "old-chat")).status).toBe(404);
       expect((await ask(gateway, NARROW_KEY, "old-fast")).status).toBe(200);
@@ -231,7 +231,7 @@ describe.each([...CASES, MARIADB])("new-api on $name", ({ open }) => {
         { month: "2026-10", usd: "1.00" },
       ]);
       const [key, narrow] = [`sk-${storedKey("a")}`, `sk-${storedKey("b")}`];
-      await eventually(async () => (await ask(running, key, "sim-slow")).status === 200);
+      await eventually(async () => (await ask(running, key, "sim-slow")).status, { equals: 200 });
       expect((await ask(running, narrow, "sim-slow")).status).toBe(404);
       expect((await ask(running, narrow, "sim-fast")).status).toBe(200);
       expect((await ask(running, `sk-${storedKey("c")}`, "sim-fast")).status).toBe(403);

@@ -50,7 +50,7 @@ const findPosts = (type: string, rule: string): WebhookPost[] =>
   listener.posts.filter(({ body }) => body.type === type && body.alert?.rule === rule);
 
 const waitForPosts = (type: string, rule: string, count: number) =>
-  eventually(() => findPosts(type, rule).length === count, WITHIN_MS);
+  eventually(() => findPosts(type, rule).length, { equals: count, withinMs: WITHIN_MS });
 
 test("a silent node and a wrong clock are posted once, and end when the node is removed", async () => {
   const [first] = nodes;

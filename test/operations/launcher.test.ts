@@ -209,13 +209,13 @@ describe("at run time", () => {
 
     file("groups: [{ name: default, models: [patient, newcomer], accounts: [gated] }]", "more.yaml");
     expect(await runCommand(["apply", "more.yaml"], { folder })).toMatchObject({ code: 0 });
-    await eventually(async () => (await status(gateway, "/v1/models/newcomer")) === 200);
+    await eventually(() => status(gateway, "/v1/models/newcomer"), { equals: 200 });
     expect(await (await ask(gateway, "newcomer")).text()).toEndWith("data: [DONE]\n\n");
 
     const listed = await runCommand(["keys", "list", "--json"], { folder });
     const [key] = JSON.parse(listed.output);
     expect(await runCommand(["keys", "revoke", key.public_id], { folder })).toMatchObject({ code: 0 });
-    await eventually(async () => (await status(gateway, "/v1/models")) === 401);
+    await eventually(() => status(gateway, "/v1/models"), { equals: 401 });
   });
 
   test("a new key works", async () => {
@@ -244,7 +244,7 @@ describe("at run time", () => {
     const COUNT = 1000;
     const gateway = await start({ args: ["--config", file(gatedFile())] });
     const streams = Array.from({ length: COUNT }, () => rawStream(gateway.url));
-    await eventually(() => upstream.open() === COUNT);
+    await eventually(() => upstream.open(), { equals: COUNT });
     await eventually(() => streams.every(({ received }) => received().includes("first ")));
     upstream.release();
     for (const { ended } of streams) expect(await ended).toContain("data: [DONE]\n\n");

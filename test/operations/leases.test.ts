@@ -154,7 +154,7 @@ test("what a killed node had in flight counts in a window before the node starts
   process.kill(killed.pid, "SIGKILL");
   await Promise.all(streams.map((stream) => stream.text().catch(() => "")));
   // The other node is on the same machine: it notices at once that the process has ended.
-  await eventually(async () => (await sql`SELECT id FROM process`).length === 1, 30_000);
+  await eventually(async () => (await sql`SELECT id FROM process`).length, { equals: 1, withinMs: 30_000 });
   const outcomes: number[] = [];
   const spend = async () => {
     const response = await send(other, "paid");

@@ -155,7 +155,7 @@ describe("metrics", () => {
     expect(readSeries(text, "gateway_sockets_open")).toBe(1);
     expect(readSeries(text, "gateway_socket_turns_total")).toBe(1);
     client.close();
-    await eventually(async () => readSeries(await scrape(), "gateway_sockets_open") === 0);
+    await eventually(async () => readSeries(await scrape(), "gateway_sockets_open"), { equals: 0 });
   });
 
   test("are those of the catalogue, with their declared labels", async () => {

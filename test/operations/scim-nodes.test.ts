@@ -83,7 +83,7 @@ test("loses keys, sessions and open WebSockets on all nodes within a second, und
   const durations: number[] = [];
   for (let i = 0; i < LEAVERS; i++) {
     const { id, secret, cookie } = await pushPerson(`leaver-${i}`);
-    for (const node of nodes) await eventually(async () => (await callModel(node, secret)) === 200);
+    for (const node of nodes) await eventually(() => callModel(node, secret), { equals: 200 });
     const sockets = await Promise.all(nodes.map(({ url }) => openSocketClient(url, { key: secret })));
     const node = nodes[i % nodes.length];
     if (node === undefined) throw new Error("There is no node.");

@@ -154,7 +154,7 @@ test("a revoked key is refused by every node at once", async () => {
     await revokeKey(installation.db, id, Date.now());
     const startedMs = performance.now();
     const refused = nodes.map((node) =>
-      eventually(async () => (await call(node, "local", secretOf(name))) === 401),
+      eventually(() => call(node, "local", secretOf(name)), { equals: 401 }),
     );
     await Promise.all(refused);
     takenMs.push(performance.now() - startedMs);
@@ -166,7 +166,7 @@ test("a revoked key is refused by every node at once", async () => {
 test("an account whose credential one node saw rejected is used by no node", async () => {
   responses.set("credential-parked", () => fail(401, "invalid_api_key"));
   await call(nodes[0], "parked");
-  await eventually(async () => (await readState(admins[1], "parked")) === "parked");
+  await eventually(() => readState(admins[1], "parked"), { equals: "parked" });
   const before = calls.get("credential-parked");
   for (const node of nodes) await call(node, "parked");
   expect(calls.get("credential-parked")).toBe(before ?? 0);

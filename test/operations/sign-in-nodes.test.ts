@@ -79,15 +79,15 @@ test("a sign-in ends on another node, once, and a lost group stops keys on both 
   const browser = await returnTo(two, one);
   const { body } = await browser.post("/api/keys", { name: "tool", group: "engineering" });
   const secret = String(body.secret);
-  await eventually(async () => (await callModel(one, secret)) === 200);
+  await eventually(() => callModel(one, secret), { equals: 200 });
   setGroups(["llm-users"]);
   await returnTo(one, two);
   expect(await callModel(one, secret)).toBe(401);
-  await eventually(async () => (await callModel(two, secret)) === 401, 1_000);
+  await eventually(() => callModel(two, secret), { equals: 401, withinMs: 1_000 });
   setGroups(["llm-users", "eng-all"]);
   await returnTo(two, one);
   expect(await callModel(two, secret)).toBe(200);
-  await eventually(async () => (await callModel(one, secret)) === 200, 1_000);
+  await eventually(() => callModel(one, secret), { equals: 200, withinMs: 1_000 });
 });
 
 test("a lost required group ends sessions on the other node at once", async () => {

@@ -49,5 +49,5 @@ test("a secret works on every node as soon as it is returned, and on none after 
   expect([await chat(one, secret), await chat(two, secret)]).toEqual([200, 200]);
   await session.call("session.end");
   expect(await chat(two, secret)).toBe(401);
-  await eventually(async () => (await chat(one, secret)) === 401);
+  await eventually(() => chat(one, secret), { equals: 401 });
 });

@@ -40,7 +40,7 @@ test("pays the price of the tokens for whole and streamed responses", async () =
   const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: TEST_KEY, maxRetries: 0 });
   const expectCharged = async (id: string) => {
     // The simulator records the output after its last byte, which the client may receive before.
-    await eventually(() => simulator.ledger.totals().inFlight === 0);
+    await eventually(() => simulator.ledger.totals().inFlight, { equals: 0 });
     const { inputTokens = 0, outputTokens = 0 } = simulator.ledger.last() ?? {};
     const lines = [[inputTokens, PRICE.input] as const, [outputTokens, PRICE.output] as const];
     expect((await records.row(id)).chargedNano).toBe(bill(lines, "1.5"));

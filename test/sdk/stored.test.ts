@@ -166,14 +166,14 @@ describe("a stored response whose account is disabled or removed", () => {
     expect((await expectRejection(error, 503)).code).toBe("no_available_account");
     expect(await refusal(stranger.responses.retrieve(made.id))).toMatchObject(NOT_FOUND);
     await gateway.apply(file("enabled: true"));
-    await eventually(async () => (await gateway.call(`/v1/responses/${made.id}`)).status === 200);
+    await eventually(async () => (await gateway.call(`/v1/responses/${made.id}`)).status, { equals: 200 });
   });
 
   test("is not found after the account was deleted", async () => {
     const made = await ask("Mine.");
     await gateway.apply(spare);
     const statusOf = async () => (await gateway.call(`/v1/responses/${made.id}`)).status;
-    await eventually(async () => (await statusOf()) === 503);
+    await eventually(() => statusOf(), { equals: 503 });
     const { db } = gateway.installation;
     const sim = (await listAccounts(db)).find(({ name }) => name === "sim");
     await deleteAccount(db, sim?.id ?? "");

@@ -97,8 +97,8 @@ test("a key revoked on one node is rejected by the other", async () => {
   const { db, clock } = one.installation;
   const key = (await listKeys(db)).find(({ name }) => name === "other");
   expect(await revokeKey(db, key?.id ?? "", clock.nowMs())).toBe(true);
-  await eventually(async () => (await status(two)) === 401);
-  await eventually(async () => (await status(one)) === 401);
+  await eventually(() => status(two), { equals: 401 });
+  await eventually(() => status(one), { equals: 401 });
 });
 
 test("requests of both nodes are exported once, and both nodes serve the same feed", async () => {

@@ -68,7 +68,7 @@ async function leave(gateway: PaidGateway, path: string, prompt: object, stream:
 /** The only usage row once it is written, and what the upstream produced. */
 async function settled(gateway: PaidGateway) {
   const id = await eventually(async () => (await gateway.usageRows())[0]?.request_id);
-  await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
+  await eventually(() => gateway.simulator.ledger.totals().inFlight, { equals: 0 });
   const row = await gateway.records.row(String(id));
   // A request without a model retrieves an abandoned response.
   const entry = gateway.simulator.ledger.entries().findLast(({ model }) => model !== "");
@@ -179,10 +179,10 @@ test.each(["cancel", "drain"] as const)(
     const [path, prompt] = FAMILIES[0];
     const body = { model: "paid", ...prompt };
     const first = gateway.call(path, body);
-    await eventually(() => gateway.simulator.ledger.totals().requests === 1);
+    await eventually(() => gateway.simulator.ledger.totals().requests, { equals: 1 });
     const leaving = new AbortController();
     const waiting = gateway.call(path, body, { signal: leaving.signal }).catch(() => null);
-    await eventually(async () => (await gateway.records.holds()) === 2);
+    await eventually(() => gateway.records.holds(), { equals: 2 });
     leaving.abort();
     await waiting;
     await (await first).text();

@@ -58,8 +58,8 @@ function arrived(at: RunningGateway): Promise<LedgerEntry> {
   return eventually(() => at.simulator.ledger.last());
 }
 
-function nothingInFlight(at: RunningGateway): Promise<true> {
-  return eventually(() => at.simulator.ledger.totals().inFlight === 0);
+async function nothingInFlight(at: RunningGateway): Promise<void> {
+  await eventually(() => at.simulator.ledger.totals().inFlight, { equals: 0 });
 }
 
 /** The usage rows since the count was taken, once there are as many as expected. */

@@ -46,7 +46,7 @@ describe("clients that never read", () => {
     expect(await warm.ended).toBe("message");
     const beforeBytes = gateway.residentBytes();
     const clients = Array.from({ length: CLIENTS }, () => open(gateway.url, "large", true));
-    await eventually(() => simulator.ledger.totals().inFlight === CLIENTS);
+    await eventually(() => simulator.ledger.totals().inFlight, { equals: CLIENTS });
     await standsStill(() => eventsSent(simulator));
 
     // Sent data is in the kernel's socket buffers on both sides of the gateway.
@@ -67,7 +67,7 @@ describe("clients that never read", () => {
     expect(reader.text()).toEndWith("data: [DONE]\n\n");
 
     for (const client of clients) client.disconnect("reset");
-    await eventually(() => simulator.ledger.totals().inFlight === 0);
+    await eventually(() => simulator.ledger.totals().inFlight, { equals: 0 });
   });
 });
 
@@ -89,13 +89,13 @@ describe("a client that stops reading", () => {
   test("is disconnected after a timeout, and its upstream call is aborted", async () => {
     const client = open(gateway.url, "large", true);
     const entry = await eventually(() => gateway.simulator.ledger.last());
-    await eventually(() => stuckConnectionsAt(gateway.url) === 1);
-    await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
+    await eventually(() => stuckConnectionsAt(gateway.url), { equals: 1 });
+    await eventually(() => gateway.simulator.ledger.totals().inFlight, { equals: 0 });
     expect(entry).toMatchObject({ finished: false, abortedByClient: true });
     const row = asRecord(await eventually(async () => (await gateway.usageRows())[0]));
     expect(row).toMatchObject({ outcome: "client_gone", status: 200 });
     // The connection is closed although the client never read its data.
-    await eventually(() => stuckConnectionsAt(gateway.url) === 0);
+    await eventually(() => stuckConnectionsAt(gateway.url), { equals: 0 });
     client.resume();
     expect(await client.ended).not.toBe("message");
   });
@@ -103,7 +103,7 @@ describe("a client that stops reading", () => {
   test("has its response drained in a group with on_disconnect drain", async () => {
     const client = open(draining.url, "medium", true);
     const entry = await eventually(() => draining.simulator.ledger.last());
-    await eventually(() => draining.simulator.ledger.totals().inFlight === 0);
+    await eventually(() => draining.simulator.ledger.totals().inFlight, { equals: 0 });
     expect(entry.finished).toBe(true);
     const row = asRecord(await eventually(async () => (await draining.usageRows())[0]));
     expect(row).toMatchObject({ outcome: "client_gone", output_tokens: entry.outputTokens });

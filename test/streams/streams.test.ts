@@ -88,7 +88,7 @@ async function rowOf(response: Response): Promise<Record<string, unknown>> {
 /** What the upstream produced for the last request, once its ledger entry is closed. */
 async function truth(): Promise<LedgerEntry> {
   const { ledger } = gateway.simulator;
-  await eventually(() => ledger.totals().inFlight === 0);
+  await eventually(() => ledger.totals().inFlight, { equals: 0 });
   const entry = ledger.last();
   if (entry === null) throw new Error("nothing reached the upstream");
   return entry;

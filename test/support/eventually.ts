@@ -1,19 +1,46 @@
+/** Waits for conditions that can be observed. */
+
 /** Only a failure waits so long: a busy machine can delay any event by seconds. */
 const WITHIN_MS = 30_000;
 const EVERY_MS = 10;
+const SHOWN_CHARS_MAX = 2_000;
 
-/** Waits until the condition holds; fails after the deadline. A value that is not null counts as true. */
+type Observed<T> = Exclude<T, false | null | undefined>;
+
+/**
+ * Waits until the condition holds, and fails after the deadline with the condition and the last value. With `equals`
+ * the wait is for this value; without it, for any value that is neither false nor null nor undefined.
+ */
+export function eventually<T>(look: () => T | Promise<T>, withinMs?: number): Promise<Observed<T>>;
+export function eventually<T>(
+  look: () => T | Promise<T>,
+  wanted: { readonly equals: NoInfer<T>; readonly withinMs?: number },
+): Promise<T>;
 export async function eventually<T>(
   look: () => T | Promise<T>,
-  withinMs = WITHIN_MS,
-): Promise<Exclude<T, false | null | undefined>> {
+  options: number | { readonly equals: T; readonly withinMs?: number } = WITHIN_MS,
+): Promise<T> {
+  // Created here, because its stack names the line of the test.
+  const failure = new Error();
+  const { withinMs = WITHIN_MS } = typeof options === "number" ? { withinMs: options } : options;
+  const isWanted = (value: T) => (typeof options === "number" ? isObserved(value) : value === options.equals);
   const deadlineMs = performance.now() + withinMs;
   for (;;) {
-    const found = await look();
-    if (found !== false && found !== null && found !== undefined) {
-      return found as Exclude<T, false | null | undefined>;
+    const value = await look();
+    if (isWanted(value)) return value;
+    if (performance.now() > deadlineMs) {
+      const wanted = typeof options === "number" ? "a value" : show(options.equals);
+      failure.message = `Not within ${withinMs} ms: ${wanted} from ${look}. Last seen: ${show(value)}`;
+      throw failure;
     }
-    if (performance.now() > deadlineMs) throw new Error(`still not so after ${withinMs} ms: ${look}`);
     await Bun.sleep(EVERY_MS);
   }
+}
+
+function isObserved<T>(value: T): value is Observed<T> {
+  return value !== false && value !== null && value !== undefined;
+}
+
+function show(value: unknown): string {
+  return Bun.inspect(value, { colors: false }).slice(0, SHOWN_CHARS_MAX);
 }

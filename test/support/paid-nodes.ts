@@ -123,8 +123,8 @@ export class PaidNodes {
     return json.status ?? String(response.status);
   }
 
-  waitForEnd(node: GatewayProcess, begun: BegunResponse): Promise<boolean> {
-    return eventually(async () => (await this.status(node, begun)) === "completed");
+  async waitForEnd(node: GatewayProcess, begun: BegunResponse): Promise<void> {
+    await eventually(() => this.status(node, begun), { equals: "completed" });
   }
 
   /** The price of a complete response, computed from the usage that the simulator itself reports. */

@@ -18,7 +18,7 @@ export async function countWaiting(gateway: PooledGateway): Promise<{ all: numbe
 
 /** Resolves when this many requests wait. */
 export async function untilWaiting(gateway: PooledGateway, count: number): Promise<void> {
-  await eventually(async () => (await countWaiting(gateway)).all === count);
+  await eventually(async () => (await countWaiting(gateway)).all, { equals: count });
 }
 
 /**
@@ -34,7 +34,7 @@ export async function occupySlots(
   const ask = { model: "stuck", signal: leaving.signal, ...(key === undefined ? {} : { key }) };
   const occupying = Array.from({ length: count }, () => gateway.send(ask).catch(() => null));
   const inFlight = () => gateway.upstreams.map(({ ledger }) => ledger.totals().inFlight);
-  await eventually(() => inFlight().reduce((sum, each) => sum + each, 0) === count);
+  await eventually(() => inFlight().reduce((sum, each) => sum + each, 0), { equals: count });
   return async () => {
     leaving.abort();
     await Promise.all(occupying);

@@ -83,7 +83,7 @@ test("an upstream is aborted when the client of a translated stream disconnects"
   abort.abort();
   await reader?.cancel().catch(() => {});
   await eventually(() => running.upstreams[0]?.ledger.last()?.abortedByClient);
-  await eventually(async () => (await running.usageRows())[0]?.outcome === "client_gone");
+  await eventually(async () => (await running.usageRows())[0]?.outcome, { equals: "client_gone" });
 });
 
 test.each([

@@ -63,7 +63,7 @@ test("a turn waits in the queue for a busy account, and gets an error after the 
   };
   const { gateway, client } = await start(setup);
   client.create({ ...TURN, input: "Hi", stream_id: "a" });
-  await eventually(() => seenBy(gateway)[0] === 1);
+  await eventually(() => seenBy(gateway)[0], { equals: 1 });
   client.create({ ...TURN, input: "Hi", stream_id: "b" });
   const events = await client.until("error");
   expect(events.at(-1)).toMatchObject({
@@ -81,7 +81,7 @@ test("on_disconnect drain applies to a closed connection", async () => {
   client.create({ ...TURN, input: "Hi" });
   await client.until("response.output_text.delta");
   client.close();
-  await eventually(() => gateway.upstreams[0]?.ledger.last()?.finished === true);
+  await eventually(() => gateway.upstreams[0]?.ledger.last()?.finished, { equals: true });
   expect(gateway.upstreams[0]?.ledger.last()).toMatchObject({ finished: true, abortedByClient: false });
   const row = await eventually(async () => (await gateway.usageRows()).at(-1));
   expect(row).toMatchObject({ outcome: "client_gone", usage_source: "upstream" });

@@ -102,7 +102,7 @@ describe("an upgrade", () => {
     const running = await start({ file: file(false) });
     expect(rejection(await upgrade(running), 426).code).toBe("upgrade_required");
     await running.apply(file(true));
-    await eventually(async () => (await upgrade(running)).status === 101);
+    await eventually(async () => (await upgrade(running)).status, { equals: 101 });
   });
 
   test("returns 426 if the group lacks the Responses interface, and the error names both transports", async () => {
@@ -164,7 +164,7 @@ describe("an upgrade", () => {
     expect(readHeader(response, "retry-after")).toBe("1");
     await open(running, OTHER_KEY);
     first.close();
-    await eventually(async () => (await upgrade(running)).status === 101);
+    await eventually(async () => (await upgrade(running)).status, { equals: 101 });
   });
 });
 
@@ -192,7 +192,7 @@ describe("a key that is revoked", () => {
     await revoke(running);
     expect(await client.closed).toMatchObject({ code: 1008 });
     expect(client.events.at(-1)).toMatchObject({ type: "error", status: 401 });
-    await eventually(() => running.simulator.ledger.totals().inFlight === 0);
+    await eventually(() => running.simulator.ledger.totals().inFlight, { equals: 0 });
   });
 
   test("or has expired gets the same close", async () => {
@@ -257,7 +257,7 @@ describe("a client over a limit", () => {
     const running = await start({ limits: { socketMessagesPerSecondMax: 5 } });
     const client = await open(running);
     for (let i = 0; i < 6; i++) client.send("{}");
-    await eventually(() => client.events.length === 6);
+    await eventually(() => client.events.length, { equals: 6 });
     expect(client.events.map(({ status }) => status)).toEqual([400, 400, 400, 400, 400, 429]);
     for (let i = 0; i < 20; i++) client.send("{}");
     expect(await client.closed).toMatchObject({ code: 1008 });
@@ -332,7 +332,7 @@ describe("a client", () => {
     const running = await start({ limits: { socketMessagesPerSecondMax: 10_000 } });
     const socket = await openRawSocket(running.url);
     socket.send(JSON.stringify({ type: "response.create", model: "held", input: "Hi" }));
-    await eventually(() => running.simulator.ledger.totals().inFlight === 1);
+    await eventually(() => running.simulator.ledger.totals().inFlight, { equals: 1 });
     socket.pause();
     // The longest input that the message for the client repeats.
     const steer = JSON.stringify({ type: "response.steer", input: "x".repeat(15 * 1024) });
@@ -351,7 +351,7 @@ describe("a client", () => {
     const socket = await openRawSocket(running.url);
     socket.pause();
     socket.send(JSON.stringify({ type: "response.create", model: "flood", input: "Hi", store: false }));
-    await eventually(() => running.simulator.ledger.last()?.abortedByClient === true);
+    await eventually(() => running.simulator.ledger.last()?.abortedByClient, { equals: true });
     socket.destroy();
   });
 });

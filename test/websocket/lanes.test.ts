@@ -54,7 +54,7 @@ test("a lane runs while another waits for its upstream, and every event names it
   const { client, gateway } = await start();
   client.create(create("held", "slow"));
   client.create(create("held"));
-  await eventually(() => inFlight(gateway) === 2);
+  await eventually(() => inFlight(gateway), { equals: 2 });
   client.create(create("fast", "quick"));
   client.create(create("fast", "slow"));
   const events = await client.until("response.completed");
@@ -103,7 +103,7 @@ test("the number of lanes per connection is limited; existing lanes stay open", 
 test("the number of waiting turns per lane is limited", async () => {
   const { client, gateway } = await start({ limits: { socketTurnsWaitingMax: 2 } });
   client.create(create("held", "a"));
-  await eventually(() => inFlight(gateway) === 1);
+  await eventually(() => inFlight(gateway), { equals: 1 });
   for (let i = 0; i < 3; i++) client.create(create("fast", "a"));
   const [refused] = (await client.until("error")).slice(-1);
   expect(refused).toMatchObject({
@@ -149,7 +149,7 @@ describe("waiting frames", () => {
     first.create({ ...create("nobody"), stream_id: "a" });
     await first.until("error");
     first.close();
-    await eventually(() => inFlight(gateway) === 1);
+    await eventually(() => inFlight(gateway), { equals: 1 });
     second.create(LONG);
     second.create({ ...create("nobody"), stream_id: "a" });
     expect((await second.until("error")).at(-1)).toMatchObject({ status: 404 });

@@ -84,7 +84,7 @@ test("a turn without usage is counted locally, with the same result", async () =
 test("a disconnect with on_disconnect cancel is charged the delivered content", async () => {
   await start({ on_disconnect: "cancel" });
   socket.create(turn("stalls"));
-  await eventually(() => socket.events.length === 9);
+  await eventually(() => socket.events.length, { equals: 9 });
   socket.close();
   const { row, charged } = await settled();
   await eventually(() => gateway.simulator.ledger.last()?.abortedByClient);

@@ -106,7 +106,7 @@ describe("the events that the client sees", () => {
       if (!isNative) {
         upstream().force("upgrade@426");
         upstream().closeSockets(1001);
-        await eventually(() => upstream().ledger.sockets().open === 0);
+        await eventually(() => upstream().ledger.sockets().open, { equals: 0 });
       }
       const client = await connect();
       const first = await client.turn({ model: "native", input: "Look", tools, store: false });
@@ -160,7 +160,7 @@ describe("the events that the client sees", () => {
     }
     expect(second.responseId).not.toBe("resp_late");
     expect(JSON.stringify(client.events)).not.toContain("CANARY");
-    await eventually(() => upstream().ledger.sockets().open === 0);
+    await eventually(() => upstream().ledger.sockets().open, { equals: 0 });
   });
 });
 
@@ -236,7 +236,7 @@ describe("an upstream socket", () => {
     const client = await connect();
     const first = await client.turn({ ...hello, input: "One" });
     upstream().closeSockets(null);
-    await eventually(() => upstream().ledger.sockets().open === 0);
+    await eventually(() => upstream().ledger.sockets().open, { equals: 0 });
     const second = await client.turn({ ...hello, input: "Two", previous_response_id: first.responseId });
     expect(second.last.type).toBe("response.completed");
     expect(ways()).toEqual([1, 2]);
@@ -309,7 +309,7 @@ describe("an upstream socket", () => {
     await client.turn(hello);
     const [url = ""] = gateway.upstreams.map((one) => one.url);
     await gateway.apply(poolFile({ accounts: [{ ...NATIVE, credential: "rotated-credential" }] }, [url]));
-    await eventually(() => upstream().ledger.sockets().open === 0);
+    await eventually(() => upstream().ledger.sockets().open, { equals: 0 });
     expect((await client.turn(hello)).last.type).toBe("response.completed");
     expect(upstream().ledger.last()?.headers.authorization).toBe("Bearer rotated-credential");
   });
@@ -321,8 +321,8 @@ describe("an upstream socket", () => {
     await client.until("response.output_text.delta");
     client.close();
     await eventually(() => upstream().ledger.last()?.abortedByClient);
-    await eventually(() => upstream().ledger.sockets().open === 0);
-    await eventually(async () => (await gateway.usageRows()).at(0)?.outcome === "client_gone");
+    await eventually(() => upstream().ledger.sockets().open, { equals: 0 });
+    await eventually(async () => (await gateway.usageRows()).at(0)?.outcome, { equals: "client_gone" });
   });
 
   test("is reused by other clients after its client closed between turns", async () => {

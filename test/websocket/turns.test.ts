@@ -151,9 +151,9 @@ describe("a turn", () => {
     client.create({ model: "flaky", input: "Hi" });
     await client.until("response.output_text.delta");
     client.close();
-    await eventually(() => gateway.simulator.ledger.totals().inFlight === 0);
+    await eventually(() => gateway.simulator.ledger.totals().inFlight, { equals: 0 });
     expect(gateway.simulator.ledger.last()).toMatchObject({ abortedByClient: true });
-    await eventually(async () => (await gateway.usageRows()).at(-1)?.outcome === "client_gone");
+    await eventually(async () => (await gateway.usageRows()).at(-1)?.outcome, { equals: "client_gone" });
   });
 });
 

@@ -131,10 +131,10 @@ test("every turn ends once, receives only its own response, and leaks no socket"
   await Promise.all(Array.from({ length: CONVERSATIONS }, (_, number) => converse(number)));
   expect(ends.end + ends.error + ends.failed + ends.aborted).toBe(CONVERSATIONS * TURNS);
   for (const count of Object.values(ends)) expect(count).toBeGreaterThan(0);
-  await eventually(() => simulator.ledger.totals().inFlight === 0);
+  await eventually(() => simulator.ledger.totals().inFlight, { equals: 0 });
   await eventually(() => simulator.ledger.sockets().open <= FREE_MAX);
   client.close();
-  await eventually(() => simulator.ledger.sockets().open === 0);
+  await eventually(() => simulator.ledger.sockets().open, { equals: 0 });
   deadlines.stop();
   await simulator.stop();
 }, 60_000);

@@ -218,7 +218,7 @@ describe("an upstream with WebSocket support", () => {
 
     const again = goOn();
     simulator.closeSockets(1001);
-    await eventually(() => simulator.ledger.sockets().open === 0);
+    await eventually(() => simulator.ledger.sockets().open, { equals: 0 });
     expect(await ask(of, simulator.port, again).over.promise).toBe("end");
     expect(bodyOf(3)).toMatchObject({ input: "all of it" });
   });
@@ -253,7 +253,7 @@ describe("an upstream with WebSocket support", () => {
   test("a socket above the maximum age is not reused", async () => {
     const of = client({ ageMs: 0 });
     await ask(of, simulator.port).over.promise;
-    await eventually(() => simulator.ledger.sockets().open === 0);
+    await eventually(() => simulator.ledger.sockets().open, { equals: 0 });
     expect(await ask(of, simulator.port).over.promise).toBe("end");
     expect(simulator.ledger.sockets().opened).toBe(2);
   });
@@ -263,9 +263,9 @@ describe("an upstream with WebSocket support", () => {
     const thread = new UpstreamLane();
     await ask(of, simulator.port, { thread }).over.promise;
     await ask(of, simulator.port).over.promise;
-    await eventually(() => simulator.ledger.sockets().open === 1);
+    await eventually(() => simulator.ledger.sockets().open, { equals: 1 });
     thread.end();
-    await eventually(() => simulator.ledger.sockets().open === 0);
+    await eventually(() => simulator.ledger.sockets().open, { equals: 0 });
   });
 
   test("idle sockets above the maximum are closed, least recently used first", async () => {
@@ -273,7 +273,7 @@ describe("an upstream with WebSocket support", () => {
     const slow = { model: "sim-fast@interval=2ms,events=20", input: "x", store: false };
     const all = Array.from({ length: 4 }, () => ask(of, simulator.port, { body: slow }));
     for (const { over } of all) await over.promise;
-    await eventually(() => simulator.ledger.sockets().open === 2);
+    await eventually(() => simulator.ledger.sockets().open, { equals: 2 });
   });
 
   test("the maximum of idle sockets applies per account, across handshakes", async () => {
@@ -284,7 +284,7 @@ describe("an upstream with WebSocket support", () => {
     });
     await ask(of, simulator.port, asking(0, "acct_2")).over.promise;
     for (const beta of [1, 2, 3, 4]) await ask(of, simulator.port, asking(beta)).over.promise;
-    await eventually(() => simulator.ledger.sockets().open === 3);
+    await eventually(() => simulator.ledger.sockets().open, { equals: 3 });
     // The least recently used sockets are closed, and the other account has its own.
     for (const one of [asking(3), asking(4), asking(0, "acct_2")])
       await ask(of, simulator.port, one).over.promise;
@@ -344,10 +344,10 @@ describe("an upstream with WebSocket support", () => {
   test("aborting a turn closes its socket", async () => {
     const of = client();
     const notes = ask(of, simulator.port, { body: { model: "fault/stall@chunk3", input: "x" } });
-    await eventually(() => notes.types.length === 3);
+    await eventually(() => notes.types.length, { equals: 3 });
     notes.exchange?.abort();
     await eventually(() => simulator.ledger.last()?.abortedByClient);
-    await eventually(() => simulator.ledger.sockets().open === 0);
+    await eventually(() => simulator.ledger.sockets().open, { equals: 0 });
   });
 
   test("pausing a turn applies back-pressure to the upstream, and no event is lost", async () => {
@@ -396,9 +396,9 @@ describe("an upstream with WebSocket support", () => {
     of.retain(new Map([[before.id, account({ priority: 7 })]]));
     expect(simulator.ledger.sockets().open).toBe(2);
     of.retain(new Map([[before.id, account({ credential: "sk-next" })]]));
-    await eventually(() => simulator.ledger.sockets().open === 1);
+    await eventually(() => simulator.ledger.sockets().open, { equals: 1 });
     expect(await first.over.promise).toBe("end");
-    await eventually(() => simulator.ledger.sockets().open === 0);
+    await eventually(() => simulator.ledger.sockets().open, { equals: 0 });
   });
 
   test("404, 405 and 426 disable the WebSocket for a while; other errors are responses", async () => {
@@ -611,7 +611,7 @@ describe("the WebSocket protocol", () => {
     ask(of, made.port, { body: long });
     passedMs += 60_000;
     made.sockets[0]?.destroy();
-    await eventually(() => made.sockets.length === 2);
+    await eventually(() => made.sockets.length, { equals: 2 });
   });
 
   test("a turn that was sent is not retried if its socket breaks later", async () => {
@@ -623,7 +623,7 @@ describe("the WebSocket protocol", () => {
     });
     await ask(of, made.port).over.promise;
     const notes = ask(of, made.port);
-    await eventually(() => turns === 2);
+    await eventually(() => turns, { equals: 2 });
     passedMs += 60_000;
     made.sockets[0]?.destroy();
     expect(await notes.over.promise).toStartWith("reset: ");
@@ -698,9 +698,9 @@ describe("the WebSocket protocol", () => {
       socket?.write(buildFrame(PING, wholePart(Buffer.from(`ping ${n}`)), null));
     socket?.write(created("resp_2"));
     // At this point the client has received the pings.
-    await eventually(() => notes.types.length === 1);
+    await eventually(() => notes.types.length, { equals: 1 });
     socket?.resume();
-    await eventually(() => turns === 2);
+    await eventually(() => turns, { equals: 2 });
     socket?.write(completed("resp_2"));
     expect(await notes.over.promise).toBe("end");
     await eventually(() => made.received.some(([opcode]) => opcode === PONG));

@@ -306,7 +306,7 @@ describe("while the database is unavailable", () => {
     away("silent");
     await expect(billing.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
     away(false);
-    await eventually(async () => (await readWallet(db, "u1")).heldNano === 0n);
+    await eventually(async () => (await readWallet(db, "u1")).heldNano, { equals: 0n });
     await billing.flush();
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 0n });
     await billing.stop();
@@ -415,7 +415,7 @@ test("with durability on disk, a commit is not acknowledged before it is on disk
   const billing = makeBilling(db, { durability: "disk" });
   let isHeld = false;
   const holding = Promise.resolve(billing.hold(buildHoldRequest("r1"))).then(() => (isHeld = true));
-  await eventually(async () => (await readWallet(real, "u1")).heldNano === 100n);
+  await eventually(async () => (await readWallet(real, "u1")).heldNano, { equals: 100n });
   expect(isHeld).toBe(false);
   reachDisk();
   await holding;
@@ -461,7 +461,7 @@ describe("while the disk fails", () => {
     const billing = makeBilling(db, { durability: "disk", limits: quick });
     state.fails = true;
     await expect(billing.hold(buildHoldRequest("r1"))).rejects.toBeInstanceOf(BillingUnavailable);
-    await eventually(async () => (await readWallet(db, "u1")).heldNano === 0n);
+    await eventually(async () => (await readWallet(db, "u1")).heldNano, { equals: 0n });
     await billing.stop();
     await db.close();
   });

@@ -46,7 +46,7 @@ test("a checkpoint is written while a batch waits for a lock", async () => {
     settled = billingEngine.settle(buildTestSettlement("ended", 30n));
     billingEngine.recordDispatch("stream", "a1", "fast");
     billingEngine.checkpoint("stream", 42);
-    await eventually(async () => (await storedTokens("stream")) === 42, 4_000);
+    await eventually(() => storedTokens("stream"), { equals: 42, withinMs: 4_000 });
   });
   await settled;
   await other.close();

@@ -78,7 +78,9 @@ eachEngine(({ open }) => {
       return begun.kind === "done" ? begun : null;
     });
     expect(done).toEqual({ kind: "done", requestId: "req_1", stored: RESPONSE });
-    await eventually(async () => (await node.begin({ ...forgotten, requestId: "req_4" })).kind === "new");
+    await eventually(async () => (await node.begin({ ...forgotten, requestId: "req_4" })).kind, {
+      equals: "new",
+    });
   });
 
   test("another body under the same idempotency key is detected, running or done", async () => {

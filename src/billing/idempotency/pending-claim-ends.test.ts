@@ -32,9 +32,9 @@ test("late results are recorded in order, each once, when the database is back",
   await eventually(() => store.tries >= 2);
   expect(told).toEqual([]);
   store.isAway = false;
-  await eventually(() => told.length === 2);
+  await eventually(() => told.length, { equals: 2 });
   ends.add(claim("req_3"), null);
-  await eventually(() => told.length === 3);
+  await eventually(() => told.length, { equals: 3 });
   expect(told).toEqual([
     ["req_1", respond(10)],
     ["req_2", "forget"],
@@ -51,7 +51,7 @@ test("a result that is too old is dropped and does not block later ones", async 
   await eventually(() => store.tries > tries);
   store.isAway = false;
   ends.add(claim("req_2"), null);
-  await eventually(() => told.length === 1);
+  await eventually(() => told.length, { equals: 1 });
   expect(told).toEqual([["req_2", null]]);
 });
 
@@ -61,6 +61,6 @@ test("above the memory limit, a result is kept without its response", async () =
   ends.add(claim("req_1"), large);
   ends.add(claim("req_2"), large);
   store.isAway = false;
-  await eventually(() => told.length === 2);
+  await eventually(() => told.length, { equals: 2 });
   expect(told.map(([, end]) => end === null)).toEqual([false, true]);
 });

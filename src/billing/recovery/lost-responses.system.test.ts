@@ -115,5 +115,5 @@ test("an idempotency key is free again when the answer to its claim is lost", as
   proxy.loseResponseTo("lost-token");
   await expect(idempotency.begin(claim("r1"))).rejects.toThrow();
   // The client of r1 got an error, and nothing was executed. Its repeat must be.
-  await eventually(async () => (await idempotency.begin(claim("r2"))).kind === "new");
+  await eventually(async () => (await idempotency.begin(claim("r2"))).kind, { equals: "new" });
 });

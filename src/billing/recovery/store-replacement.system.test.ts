@@ -101,7 +101,7 @@ for (const [name, writeBehind] of Object.entries(ENGINES)) {
     await billingEngine.flush();
     expect(await countRows()).toBe(4);
     await database.failOver();
-    await eventually(async () => (await countRows().catch(() => -1)) === 1, 60_000);
+    await eventually(() => countRows().catch(() => -1), { equals: 1, withinMs: 60_000 });
     await checkUntilDone(replacement);
     expect(await readTerms(db, LOST_TARIFF.id)).toBe(LOST_TARIFF.terms);
     await billingEngine.settle(buildTestSettlement("open", 30n));
@@ -131,7 +131,7 @@ test("the usage of an unpaid background response that was lost is added again, o
   await lateUsage.add("background", { tokens, costNano: 0n, listNano: 0n }, "completed");
   await database.failOver();
   const findOutcome = async () => (await findUsage(db, "background"))?.outcome;
-  await eventually(async () => (await findOutcome().catch(() => null)) === "pending", 60_000);
+  await eventually(() => findOutcome().catch(() => null), { equals: "pending", withinMs: 60_000 });
   await checkUntilDone(replacement);
   await checkUntilDone(replacement);
   expect(await findUsage(db, "background")).toMatchObject({ outcome: "completed", outputTokens: 54 });

@@ -150,7 +150,7 @@ eachEngine(({ open }) => {
     const billingEngine = makeBillingWithJournal(db, { waitMs: 5, checkIntervalMs: 5 });
     billingEngine.push(ended("r1"));
     expect(journals(billingEngine)).not.toEqual([]);
-    await eventually(() => journals(billingEngine).length === 0);
+    await eventually(() => journals(billingEngine).length, { equals: 0 });
     expect(await counted(db)).toEqual({ rows: 1, summed: 1 });
     billingEngine.push(ended("r2"));
     await billingEngine.flush();

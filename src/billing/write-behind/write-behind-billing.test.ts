@@ -200,10 +200,10 @@ test("a long-running hold becomes a row with its progress and settles as one", a
   await billing.hold(buildHoldRequest("r1"));
   billing.recordDispatch("r1", "acc_1", "gpt");
   billing.checkpoint("r1", 12);
-  await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens === 12);
+  await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens, { equals: 12 });
   expect((await findHolds(db, ["r1"])).get("r1")).toMatchObject({ state: "dispatched", accountId: "acc_1" });
   billing.checkpoint("r1", 40);
-  await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens === 40);
+  await eventually(async () => (await findHolds(db, ["r1"])).get("r1")?.outputTokens, { equals: 40 });
   await billing.settle(buildTestSettlement("r1", 30n));
   expect((await findUsage(db, "r1"))?.chargedNano).toBe(30n);
   await billing.flushUser("u1");
@@ -223,9 +223,9 @@ test("an idle user's wallet reservation is released and the journal is deleted",
   const billing = makeBilling(db, { writeBehind: { idleMs: 20, checkIntervalMs: 5 } });
   await billing.hold(buildHoldRequest("r1"));
   await billing.settle(buildTestSettlement("r1", 30n));
-  await eventually(async () => (await leased(billing)) === 0n);
+  await eventually(() => leased(billing), { equals: 0n });
   expect(await readWallet(db, "u1")).toEqual({ balanceNano: MUCH - 30n, heldNano: 0n });
-  await eventually(() => journals(billing).length === 0);
+  await eventually(() => journals(billing).length, { equals: 0 });
   await billing.stop();
 });
 
@@ -236,7 +236,7 @@ test("wallet reservations of many idle users are released in few transactions", 
   const billing = makeBilling(countingInto(begun), { writeBehind: { idleMs: 200, checkIntervalMs: 10 } });
   await Promise.all(users.map((userId) => billing.hold(buildHoldRequest(`of ${userId}`, { userId }))));
   begun.transactions = 0;
-  await eventually(async () => (await listReservations(db, billing.processId)).size === 0);
+  await eventually(async () => (await listReservations(db, billing.processId)).size, { equals: 0 });
   expect(begun.transactions).toBeLessThan(10);
   for (const userId of users) {
     expect(await readWallet(db, userId)).toEqual({ balanceNano: MUCH, heldNano: 100n });
@@ -301,7 +301,7 @@ describe("recovery of a process that died before the database knew of its holds"
       await billingEngine.settle(buildTestSettlement("ended", 77n));
       const open = () => listOrphanedJournals(billingEngine.dir, () => false)[0]?.open ?? [];
       await eventually(() => open().some(({ outputTokens }) => outputTokens === 30));
-      await eventually(() => open().filter(({ state }) => state === "dispatched").length === 2);
+      await eventually(() => open().filter(({ state }) => state === "dispatched").length, { equals: 2 });
     });
     expect(await findUsage(db, "ended")).toBeNull();
     await takeOver(dead);

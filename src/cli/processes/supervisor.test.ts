@@ -76,7 +76,7 @@ afterEach(() => machine.supervisor.kill());
 describe("the supervisor", () => {
   test("starts the first process alone, which applies the file, and then the others", async () => {
     machine = new Machine(serve);
-    await eventually(() => machine.readyStates.length === 1);
+    await eventually(() => machine.readyStates.length, { equals: 1 });
     expect(machine.spawned.map(({ number, role }) => [number, role])).toEqual([
       [1, "first"],
       [2, "further"],
@@ -93,10 +93,10 @@ describe("the supervisor", () => {
 
   test("starts a process that ended again, with the same number", async () => {
     machine = new Machine(serve);
-    await eventually(() => machine.readyStates.length === 1);
+    await eventually(() => machine.readyStates.length, { equals: 1 });
     const [, second] = machine.spawned;
     if (second !== undefined) crash(second, 1);
-    await eventually(() => machine.spawned.length === 3);
+    await eventually(() => machine.spawned.length, { equals: 3 });
     expect(machine.spawned[2]).toMatchObject({ number: 2, role: "further" });
     expect(machine.lines).toMatchObject([{ event: "process_ended", process: 2, code: 1, restart_ms: 1 }]);
   });
@@ -106,7 +106,7 @@ describe("the supervisor", () => {
       serve(start, spawned);
       if (start > 1 && start < 7) crash(spawned, 1);
     });
-    await eventually(() => machine.spawned.length === 7);
+    await eventually(() => machine.spawned.length, { equals: 7 });
     expect(machine.lines.map(({ restart_ms }) => restart_ms)).toEqual([1, 2, 4, 4, 4]);
   });
 
@@ -125,9 +125,9 @@ describe("the supervisor", () => {
 
   test("replaces each process after a new one is ready, and uses the free number for the next", async () => {
     machine = new Machine(serve);
-    await eventually(() => machine.readyStates.length === 1);
+    await eventually(() => machine.readyStates.length, { equals: 1 });
     machine.supervisor.replaceAll();
-    await eventually(() => machine.readyStates.length === 3);
+    await eventually(() => machine.readyStates.length, { equals: 3 });
     expect(machine.spawned.map(({ number, role, received }) => [number, role, received])).toEqual([
       [1, "first", ["replace"]],
       [2, "further", ["replace"]],
@@ -139,16 +139,16 @@ describe("the supervisor", () => {
 
   test("keeps the processes if a new one does not start", async () => {
     machine = new Machine((start, spawned) => (start === 3 ? crash(spawned, 1) : serve(start, spawned)));
-    await eventually(() => machine.readyStates.length === 1);
+    await eventually(() => machine.readyStates.length, { equals: 1 });
     machine.supervisor.replaceAll();
-    await eventually(() => machine.readyStates.length === 3);
+    await eventually(() => machine.readyStates.length, { equals: 3 });
     expect(machine.spawned.map(({ received }) => received)).toEqual([[], [], []]);
     expect(machine.lines).toMatchObject([{ event: "replacement_failed", process: 3, code: 1 }]);
   });
 
   test("ends a process at once that is still starting when all are stopped", async () => {
     machine = new Machine((start, spawned) => (start === 1 ? serve(start, spawned) : undefined));
-    await eventually(() => machine.spawned.length === 2);
+    await eventually(() => machine.spawned.length, { equals: 2 });
     machine.supervisor.stop();
     expect(await machine.exitCode).toBe(0);
     expect(machine.spawned[1]?.received).toEqual(["SIGTERM"]);

@@ -370,7 +370,7 @@ describe("a large request body", () => {
     expect(own.report().waiting).toBe(1);
     expect(asked()).toBe(0);
     before.release();
-    await eventually(() => asked() === 1);
+    await eventually(() => asked(), { equals: 1 });
     body.push(Buffer.from(plain), 0);
     expect((await largeOf(reading)).reservation.bytes).toBe(MANY);
   });
@@ -397,7 +397,7 @@ describe("a large request body", () => {
     body.push(piece(plain.subarray(0, 1_000_000)), 0);
     expect(own.report().heldBytes).toBe(0);
     body.push(piece(plain.subarray(1_000_000)), 0);
-    await eventually(() => own.report().heldBytes === BYTES_MAX);
+    await eventually(() => own.report().heldBytes, { equals: BYTES_MAX });
     body.push(Buffer.from("0\r\n\r\n"), 0);
     const { bytes } = await largeOf(reading);
     expect(plain.equals(bytes)).toBe(true);

@@ -254,7 +254,7 @@ describe("the connect timeout", () => {
     const server = await upstream(() => {});
     const target = { ...makeTarget(server.port), origin: `https://127.0.0.1:${server.port}` };
     const { over } = ask(client({ deadlines: byHand }), 0, { target });
-    await eventually(() => server.connections.length === 1);
+    await eventually(() => server.connections.length, { equals: 1 });
     byHand.expire();
     expect(await over).toBe("connect_timeout: no connection within 5000 ms");
     await eventually(() => server.connections[0]?.destroyed ?? false);
@@ -286,7 +286,7 @@ describe("the connect timeout", () => {
     await ask(http, server.port).over;
     nowMs = 1_500;
     byHand.expire();
-    await eventually(() => server.connections.filter((socket) => socket.destroyed).length === 1);
+    await eventually(() => server.connections.filter((socket) => socket.destroyed).length, { equals: 1 });
     nowMs = 2_000;
     byHand.expire();
     await eventually(() => server.connections.every((socket) => socket.destroyed));
@@ -416,7 +416,7 @@ describe("a keep-alive connection", () => {
     const server = await upstream((socket) => socket.write(OK));
     const http = client({ idlePerOriginMax: 2 });
     await Promise.all([1, 2, 3, 4].map(() => ask(http, server.port).over));
-    await eventually(() => server.connections.filter((socket) => socket.destroyed).length === 2);
+    await eventually(() => server.connections.filter((socket) => socket.destroyed).length, { equals: 2 });
   });
 
   test("is closed with the client, or after its current exchange", async () => {
@@ -445,7 +445,7 @@ describe("pausing an exchange", () => {
     const { notes, exchange, over } = ask(client(), server.port);
     notes.afterHead = () => exchange.pause();
     notes.afterData = () => exchange.pause();
-    await eventually(() => notes.calls.length === 1);
+    await eventually(() => notes.calls.length, { equals: 1 });
     await settled();
     expect(notes.calls).toEqual(["head"]);
     exchange.resume();
@@ -460,7 +460,7 @@ describe("pausing an exchange", () => {
     const server = await upstream((socket) => socket.end("HTTP/1.1 200 OK\r\n\r\nhello"));
     const { notes, exchange, over } = ask(client(), server.port);
     notes.afterData = () => exchange.pause();
-    await eventually(() => notes.text === "hello");
+    await eventually(() => notes.text, { equals: "hello" });
     await settled();
     expect(notes.calls).toEqual(["head", "data"]);
     exchange.resume();
@@ -557,7 +557,7 @@ describe("aborting an exchange", () => {
     if (at === "data") notes.afterData = () => abort(exchange);
     if (at === "paused") notes.afterData = () => exchange.pause();
     if (at === "sent") await eventually(() => (server.received[0] ?? "") !== "");
-    if (at === "paused") await eventually(() => notes.text === "hello");
+    if (at === "paused") await eventually(() => notes.text, { equals: "hello" });
     if (at === "sent" || at === "paused") abort(exchange);
     await eventually(() => notes.calls.includes("aborted"));
     await eventually(() => server.connections.every((socket) => socket.destroyed));

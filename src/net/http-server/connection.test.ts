@@ -300,7 +300,7 @@ describe("an unread request body", () => {
     client.pause();
     client.send(postText("/", "Connection: close", `Content-Length: ${LONG.length * 6}`));
     for (let i = 0; i < 6; i++) client.send(LONG);
-    await eventually(() => client.unsentBytes() === 0);
+    await eventually(() => client.unsentBytes(), { equals: 0 });
     client.resume();
     await client.waitForText("<whole>");
   });
@@ -343,9 +343,9 @@ describe("a request body", () => {
     client.send(postText("/a", "Transfer-Encoding: chunked"), body);
     await client.waitForText("<2000000>");
     client.send(postText("/b", "Transfer-Encoding: chunked"), body);
-    await eventually(() => responsesIn(client.received()).length === 2);
+    await eventually(() => responsesIn(client.received()).length, { equals: 2 });
     client.send(postText("/last", "Transfer-Encoding: chunked"), body);
-    await eventually(() => client.unsentBytes() === 0);
+    await eventually(() => client.unsentBytes(), { equals: 0 });
     client.destroy();
     await left.promise;
   });
@@ -415,7 +415,7 @@ describe("an upgraded connection", () => {
     (await outlet()).write(Buffer.from("said"));
     await client.waitForText("101 Switching Protocols\r\n\r\nsaid");
     client.send(getText("/"));
-    await eventually(() => received.length === 2);
+    await eventually(() => received.length, { equals: 2 });
     expect(received).toEqual(["behind", getText("/")]);
   });
 

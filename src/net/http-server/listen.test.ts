@@ -274,7 +274,7 @@ describe("the connection limit", () => {
     const third = await clientOfResponse();
     await pass(10);
     client.send(GET);
-    await eventually(() => client.received().split("<body>").length === 3);
+    await eventually(() => client.received().split("<body>").length, { equals: 3 });
     await pass(10);
     const fourth = await clientOfResponse();
     await second.end();
@@ -319,7 +319,7 @@ describe("the connection limit", () => {
     );
     client = await dial(listener.port);
     client.send(GET.replace("/", "/slow"));
-    await eventually(() => waiting === 1);
+    await eventually(() => waiting, { equals: 1 });
     await pass(10);
     const idle = await clientOfResponse();
     await pass(10);

@@ -63,7 +63,7 @@ describe("a client's disconnect is detected", () => {
     client.send(getText("/a"));
     await respond();
     client.send(postText("/b", `Content-Length: ${length}`), Buffer.alloc(length));
-    await eventually(() => client.unsentBytes() === 0);
+    await eventually(() => client.unsentBytes(), { equals: 0 });
     client.destroy();
     await left();
   });
@@ -85,7 +85,7 @@ describe("a client's disconnect is detected", () => {
     await start(serve);
     client.send(postText("/", "Content-Length: 300000"), Buffer.alloc(200_000));
     await respond();
-    await eventually(() => client.unsentBytes() === 0);
+    await eventually(() => client.unsentBytes(), { equals: 0 });
     client.destroy();
     listener.pass(UNASKED_MS + 1);
     await left();
@@ -96,7 +96,7 @@ describe("a client's disconnect is detected", () => {
     await start(() => new StreamedResponse("", streamSource({ abort: left.resolve })));
     client.send(postText("/", "Content-Length: 300000"), Buffer.alloc(200_000));
     await client.waitForText("HTTP/1.1 200");
-    await eventually(() => client.unsentBytes() === 0);
+    await eventually(() => client.unsentBytes(), { equals: 0 });
     client.destroy();
     await left.promise;
   });
@@ -117,7 +117,7 @@ describe("a long unread body", () => {
     client.send(postText("/a", "Content-Length: 40000000"), Buffer.alloc(40_000_000));
     await begun.promise;
     listener.pass(UNASKED_MS + 1);
-    await eventually(() => client.unsentBytes() === 0);
+    await eventually(() => client.unsentBytes(), { equals: 0 });
     gate.resolve();
     client.send(getText("/b"));
     expect(await client.waitForText("<b>")).toContain("<gone>");
@@ -170,7 +170,7 @@ describe("pipelined requests", () => {
       return target === "/a" ? slow.promise : textResponse(`<${target}>`);
     });
     client.send(getText("/a"));
-    await eventually(() => served === 1);
+    await eventually(() => served, { equals: 1 });
     // More than the kernel buffers.
     const padding = `X-Padding: ${"x".repeat(2_000)}`;
     client.send(getText("/b", padding).repeat(5_000), getText("/last"));
@@ -190,7 +190,7 @@ describe("pipelined requests", () => {
     client.send(getText("/b").repeat(50_000));
     await arrived();
     listener.pass(UNASKED_MS + 1);
-    await eventually(() => client.unsentBytes() === 0);
+    await eventually(() => client.unsentBytes(), { equals: 0 });
     await listener.nextCheck();
     await listener.nextCheck();
     give(textResponse("<a>"));
@@ -207,7 +207,7 @@ describe("pipelined requests", () => {
     await listener.nextCheck();
     expect(client.unsentBytes()).toBeGreaterThan(0);
     client.resume();
-    await eventually(() => client.unsentBytes() === 0);
+    await eventually(() => client.unsentBytes(), { equals: 0 });
   });
 
   test("do not change the body of the request before them", async () => {
@@ -222,7 +222,7 @@ describe("pipelined requests", () => {
     client.send(
       `${postText("/a", "Content-Length: 5000")}${"a".repeat(5_000)}${postText("/b", "Content-Length: 50000")}${"b".repeat(50_000)}`,
     );
-    await eventually(() => client.received().split("<answer>").length === 3);
+    await eventually(() => client.received().split("<answer>").length, { equals: 3 });
     expect(Buffer.from(bodies[0] ? partBytes(bodies[0]) : []).toString()).toBe("a".repeat(5_000));
   });
 });

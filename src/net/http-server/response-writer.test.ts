@@ -345,7 +345,7 @@ describe("a streamed response", () => {
     const to = await sink;
     while (!isPaused()) to.data(wholePart(Buffer.alloc(100_000)));
     client.destroy();
-    await eventually(() => left() === 1);
+    await eventually(() => left(), { equals: 1 });
     to.data(wholePart(Buffer.from("discarded")));
     to.end([]);
     expect(left()).toBe(1);

@@ -131,10 +131,10 @@ async function checkSuspendedKey(nodes: Nodes): Promise<number> {
   const browser = await signIn(nodes, ["eng-all"]);
   const { body } = await browser.post("/api/keys", { name: "tool", group: "engineering" });
   const secret = String(body.secret);
-  await eventually(async () => (await callModel(earlier, secret)) === 200);
+  await eventually(() => callModel(earlier, secret), { equals: 200 });
   const without = await signIn(nodes, []);
   const startedMs = performance.now();
-  await eventually(async () => (await callModel(earlier, secret)) === 401, 1_000);
+  await eventually(() => callModel(earlier, secret), { equals: 401, withinMs: 1_000 });
   const seconds = (performance.now() - startedMs) / 1_000;
   expect(await callModel(current, secret)).toBe(401);
   const shown = async (node: GatewayProcess, status: string) => {
@@ -145,7 +145,7 @@ async function checkSuspendedKey(nodes: Nodes): Promise<number> {
   expect(await shown(earlier, "revoked")).toEqual(["revoked"]);
   expect(await shown(current, "active")).toEqual(["suspended"]);
   await signIn(nodes, ["eng-all"]);
-  await eventually(async () => (await callModel(earlier, secret)) === 200, 2_000);
+  await eventually(() => callModel(earlier, secret), { equals: 200, withinMs: 2_000 });
   return seconds;
 }
 
@@ -201,12 +201,12 @@ async function checkTool({ earlier, current }: Nodes): Promise<void> {
   const first = await tool.poll(deviceCode);
   const second = await tool.refresh(first.refresh);
   for (const { access } of [first, second])
-    await eventually(async () => (await callModel(earlier, access)) === 200, 2_000);
+    await eventually(() => callModel(earlier, access), { equals: 200, withinMs: 2_000 });
   const response = await moveTo(earlier, olga).get("/api/keys");
   expect(await response.json()).toMatchObject({ data: [{ name: "laptop", status: "active" }] });
   expect((await tool.revoke(second.refresh)).status).toBe(200);
   for (const { access } of [first, second])
-    await eventually(async () => (await callModel(earlier, access)) === 401, 2_000);
+    await eventually(() => callModel(earlier, access), { equals: 401, withinMs: 2_000 });
 }
 
 /** Returns after how many seconds a person whom the directory deactivates has no access to the earlier node. */
@@ -218,14 +218,14 @@ async function checkLeaver(nodes: Nodes, token: string): Promise<number> {
   const browser = await signIn(nodes, [], "lea");
   const { body } = await browser.post("/api/keys", { name: "leaver", group: "default" });
   const secret = String(body.secret);
-  await eventually(async () => (await callModel(earlier, secret)) === 200);
+  await eventually(() => callModel(earlier, secret), { equals: 200 });
   const session = moveTo(earlier, browser);
   expect((await session.get("/api/keys")).status).toBe(200);
   const startedMs = performance.now();
   const leaving = { Operations: [{ op: "replace", path: "active", value: false }] };
   expect((await send("PATCH", `/Users/${pushed.id}`, leaving)).status).toBe(200);
   expect((await session.get("/api/keys")).status).toBe(401);
-  await eventually(async () => (await callModel(earlier, secret)) === 401, 2_000);
+  await eventually(() => callModel(earlier, secret), { equals: 401, withinMs: 2_000 });
   const seconds = (performance.now() - startedMs) / 1_000;
   expect((await sendScim(earlier.url, token)("GET", "/Users")).status).toBeGreaterThanOrEqual(400);
   return seconds;
