@@ -127,6 +127,7 @@ function serve(requestId: string, by: Tracer | null): void {
     startedMs: 100,
     bodyBytes: 1_000,
     clientAddress: () => "",
+    networkAddress: () => "",
     socketTurn: null,
     closeConnection() {},
   };

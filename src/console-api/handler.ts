@@ -11,7 +11,7 @@ import { readBody } from "../gateway/bodies/body.ts";
 import type { BodyBudget } from "../gateway/bodies/body-budget.ts";
 import { bodyError } from "../gateway/bodies/body-error.ts";
 import { hasMoreValues } from "../json/values.ts";
-import { resolveClientAddress } from "../net/http-server/proxy.ts";
+import { resolveCountedAddress } from "../net/http-server/proxy.ts";
 import { type IncomingHttpRequest, SharedResponse } from "../net/wire/http-message.ts";
 import { logFault } from "../observe/log.ts";
 import { SCIM_MEDIA, scimErrorResponse } from "../scim/scim-error.ts";
@@ -63,7 +63,7 @@ export function openApiHandler(
     if (route.method !== "GET" && readBearer(headers) === null) {
       rejectForeignOrigin(headers, context.publicUrl, presentedSession(headers) !== null);
     }
-    const clientAddress = resolveClientAddress(headers, call.peerAddress(), context.publicUrl);
+    const clientAddress = resolveCountedAddress(headers, call.peerAddress(), context.publicUrl);
     const actor = await findActor(context, { headers, clientAddress });
     if (actor !== null) call.authenticated();
     const handle = route.allow(actor);

@@ -10,7 +10,10 @@ export interface Call {
   readonly startedMs: number;
   /** Of the body as it is sent, or of the message of a turn; null for a chunked body. */
   readonly bodyBytes: number | null;
+  /** Of the peer, which may be a proxy. */
   clientAddress(): string;
+  /** Of the client, also behind a trusted proxy; null if it is unknown. Request policies may allow some networks only. */
+  networkAddress(publicUrl: string): string | null;
   /** The turn on a WebSocket; null for HTTP. */
   readonly socketTurn: SocketTurn | null;
   /** Closes the connection soon, even with unsent data: for a client that does not read. */

@@ -19,6 +19,7 @@ const call = {
   startedMs: 0,
   bodyBytes: null,
   clientAddress: () => "",
+  networkAddress: () => "",
   socketTurn: null,
   closeConnection() {},
 };

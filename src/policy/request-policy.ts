@@ -78,7 +78,7 @@ function definedOnly<Value extends object>(
 
 /** Lowest number, smallest set, a denial wins, and `reject` wins over a change. Null: no policy. */
 export function intersectPolicies(a: RequestPolicy | null, b: RequestPolicy | null): RequestPolicy | null {
-  if (a === null || b === null) return a ?? b;
+  if (a === null || b === null || a === b) return a ?? b;
   return {
     names: [...a.names, ...b.names.filter((name) => !a.names.includes(name))],
     models: [...a.models, ...b.models],

@@ -39,7 +39,7 @@ const POLICY_VIOLATED = 1008;
 
 export class Session implements TurnHost {
   readonly digest: string;
-  readonly clientAddress: string | null;
+  readonly networkAddress: string | null;
   readonly openedMs: number;
   readonly #context: SessionContext;
   readonly #headers: Headers;
@@ -49,10 +49,10 @@ export class Session implements TurnHost {
   #rate: MessageRate | null = null;
   #frames: FrameReading | null = null;
 
-  constructor(context: SessionContext, { digest, clientAddress }: AdmittedClient, headers: Headers) {
+  constructor(context: SessionContext, { digest, networkAddress }: AdmittedClient, headers: Headers) {
     this.#context = context;
     this.digest = digest;
-    this.clientAddress = clientAddress;
+    this.networkAddress = networkAddress;
     this.#headers = headers;
     this.#output = new BoundedOutput(context.limits.socketBufferedBytesMax);
     this.openedMs = context.gateway.clock.monotonicMs();

@@ -2,12 +2,7 @@
 
 import type { NewId } from "../base/clock.ts";
 import { ApiError } from "../errors.ts";
-import {
-  authenticate,
-  lookUpKey,
-  presentedDigest,
-  resolveAddress,
-} from "../gateway/admission/authenticate.ts";
+import { authenticate, lookUpKey, presentedDigest } from "../gateway/admission/authenticate.ts";
 import type { HttpCall } from "../gateway/call.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { Pipeline } from "../gateway/pipeline.ts";
@@ -91,8 +86,8 @@ export class Sockets {
     if ((this.#sessionsByKey.get(digest)?.size ?? 0) >= socketsPerKeyMax)
       throw tooManySocketsError(socketsPerKeyMax);
     if (this.#state.phase === "draining") throw stoppingError();
-    const clientAddress = resolveAddress(headers, call, auth);
-    return new Session(this.#sessionContext, { digest, clientAddress }, selectUpgradeHeaders(headers));
+    const networkAddress = call.networkAddress(auth.publicUrl);
+    return new Session(this.#sessionContext, { digest, networkAddress }, selectUpgradeHeaders(headers));
   }
 
   onOpen(session: Session): void {

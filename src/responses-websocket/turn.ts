@@ -23,7 +23,7 @@ export interface AdmittedClient {
   /** Of its key. */
   readonly digest: string;
   /** Behind a trusted proxy; null if it is unknown. Request policies may allow some networks only. */
-  readonly clientAddress: string | null;
+  readonly networkAddress: string | null;
 }
 
 /** The connection, as a turn uses it. */
@@ -62,6 +62,7 @@ export class Turn implements Call {
   rememberedTurns: RememberedTurns | null = null;
   knownPrefix: KnownPrefix | null = null;
   readonly clientAddress = (): string => this.host.address;
+  readonly networkAddress = (): string | null => this.host.networkAddress;
   readonly closeConnection = (): void => this.host.disconnect();
   #relay: Relay | null = null;
   #abortController: AbortController | null = null;
@@ -110,7 +111,7 @@ export class Turn implements Call {
 /** The key may have changed since the connection was opened, so it is looked up for each turn. */
 export function identifyTurn({ policy, auth }: Pick<Gateway, "policy" | "auth">, { host }: Turn): Caller {
   const caller = lookUpKey(host.digest, policy.snapshot(), auth);
-  allowNetwork(caller, host.clientAddress);
+  allowNetwork(caller, host.networkAddress);
   allowSocket(caller);
   return caller;
 }

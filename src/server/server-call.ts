@@ -2,6 +2,7 @@
 
 import type { HttpCall } from "../gateway/call.ts";
 import type { IncomingRequest } from "../net/http-server/incoming-request.ts";
+import { resolveClientAddress } from "../net/http-server/proxy.ts";
 
 /** A class, so that a request costs one object here and no closures. */
 export class ServerCall implements HttpCall {
@@ -33,6 +34,10 @@ export class ServerCall implements HttpCall {
 
   clientAddress(): string {
     return this.request.peer.address;
+  }
+
+  networkAddress(publicUrl: string): string | null {
+    return resolveClientAddress(this.request.headers, this.clientAddress(), publicUrl);
   }
 
   authenticated(): void {

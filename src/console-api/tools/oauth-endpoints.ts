@@ -6,7 +6,7 @@ import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError, errorResponse } from "../../errors.ts";
 import { readBody } from "../../gateway/bodies/body.ts";
 import { bodyError } from "../../gateway/bodies/body-error.ts";
-import { resolveClientAddress } from "../../net/http-server/proxy.ts";
+import { resolveCountedAddress } from "../../net/http-server/proxy.ts";
 import { logFault } from "../../observe/log.ts";
 import type { ConsoleContext } from "../context.ts";
 import type { ApiCall } from "../handler.ts";
@@ -33,7 +33,7 @@ export function openToolEndpoints(context: ConsoleContext, deadlines: Deadlines)
   async function respond(call: ApiCall, action: ToolAction): Promise<Response> {
     requireToolSignIn(context);
     const { headers } = call.request;
-    const address = resolveClientAddress(headers, call.peerAddress(), context.publicUrl);
+    const address = resolveCountedAddress(headers, call.peerAddress(), context.publicUrl);
     const waitSeconds = context.identity.tools.requests.take(addressBlock(address));
     if (waitSeconds !== null)
       throw new OAuthError("slow_down", "Too many requests from this address.", waitSeconds);

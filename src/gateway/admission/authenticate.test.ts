@@ -51,7 +51,10 @@ function openKeys(...keys: KeyOfUser[]) {
     digested,
     index,
     authenticateWith: (headers: Record<string, string>, address = "203.0.113.7") =>
-      authenticate(new Headers(headers), SNAPSHOT, auth, { clientAddress: () => address }),
+      authenticate(new Headers(headers), SNAPSHOT, auth, {
+        clientAddress: () => address,
+        networkAddress: () => address,
+      }),
   };
 }
 

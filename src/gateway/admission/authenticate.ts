@@ -2,7 +2,6 @@
 
 import { ApiError } from "../../errors.ts";
 import { isInNetworks } from "../../net/http-server/networks.ts";
-import { hidesClientAddress, resolveClientAddress } from "../../net/http-server/proxy.ts";
 import type { HeaderReader } from "../../net/wire/http-fields.ts";
 import type { Key, KeyIndex, PresentedSecret } from "../../policy/key-index.ts";
 import type { PolicyGroup, Snapshot } from "../../policy/snapshot.ts";
@@ -32,7 +31,10 @@ export interface Authenticator {
 
 /** The client's connection. */
 interface Presenter {
+  /** Of the peer, which may be a proxy. */
   clientAddress(): string;
+  /** Of the client, also behind a trusted proxy; null if it is unknown. */
+  networkAddress(publicUrl: string): string | null;
   /** Called when the key is valid. Absent if the connection is already authenticated, as on a WebSocket. */
   authenticated?(): void;
 }
@@ -69,7 +71,7 @@ export function authenticate(
     throw wrongKey(presentedSecret(headers));
   }
   const caller = resolveCaller(key, snapshot, nowMs);
-  if (caller.group.requestPolicy !== null) allowNetwork(caller, resolveAddress(headers, from, auth));
+  if (caller.group.requestPolicy !== null) allowNetwork(caller, from.networkAddress(auth.publicUrl));
   from.authenticated?.();
   return caller;
 }
@@ -128,16 +130,6 @@ export function lookUpGroup(
 ): PolicyGroup | undefined {
   const group = groups.get(groupId);
   return group === undefined || requestPolicy === null ? group : group.tightenedBy(requestPolicy);
-}
-
-/** The address of the client; null if it is unknown because of a proxy that is not trusted. */
-export function resolveAddress(
-  headers: HeaderReader,
-  from: Pick<Presenter, "clientAddress">,
-  { publicUrl }: Pick<Authenticator, "publicUrl">,
-): string | null {
-  const peer = from.clientAddress();
-  return hidesClientAddress(headers, peer, publicUrl) ? null : resolveClientAddress(headers, peer, publicUrl);
 }
 
 /** Throws unless the request policy admits the client's network. The error does not name the networks. */

@@ -4,7 +4,7 @@ import { isPending } from "../../base/maybe-promise.ts";
 import { ApiError, type TriedStep } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import type { PublishedFallbackStep } from "../../policy/snapshot.ts";
-import { type Authenticator, allowNetwork, type Caller, resolveAddress } from "../admission/authenticate.ts";
+import { type Authenticator, allowNetwork, type Caller } from "../admission/authenticate.ts";
 import { callerSubjects } from "../admission/caller-limits.ts";
 import { HoldRejection } from "../charging/hold-error.ts";
 import { type AdmittedRequest, setStep } from "../request-context.ts";
@@ -197,9 +197,8 @@ async function allowsPolicy(
 ): Promise<boolean> {
   const { requestPolicy } = caller.group;
   if (requestPolicy === null || requestPolicy === requested.group.requestPolicy) return true;
-  const { call } = context;
   try {
-    allowNetwork(caller, resolveAddress(call.request.headers, call, services.auth));
+    allowNetwork(caller, context.call.networkAddress(services.auth.publicUrl));
     const applied = applyRequestPolicy(services, context, requestPolicy);
     if (isPending(applied)) await applied;
     return true;

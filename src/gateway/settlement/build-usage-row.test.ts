@@ -29,6 +29,7 @@ const CALL = {
   startedMs: 100,
   bodyBytes: 0,
   clientAddress: () => "",
+  networkAddress: () => "",
   socketTurn: null,
   closeConnection() {},
 };

@@ -89,6 +89,7 @@ function contextWith(
     startedMs: 100,
     bodyBytes: 0,
     clientAddress: () => "",
+    networkAddress: () => "",
     socketTurn: null,
     closeConnection() {},
   };

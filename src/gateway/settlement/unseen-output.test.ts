@@ -42,6 +42,7 @@ function paidRequest(
     startedMs: 100,
     bodyBytes: 0,
     clientAddress: () => "",
+    networkAddress: () => "",
     socketTurn: null,
     closeConnection() {},
   };
