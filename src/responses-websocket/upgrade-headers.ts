@@ -1,6 +1,7 @@
 /** The headers of the upgrade request that turns need. Most clients send none of them. */
 
 import { FORWARDED_REQUEST_HEADERS } from "../accounts/headers.ts";
+import { FALLBACK_HEADERS } from "../gateway/fallback/read-fallback-headers.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import { SESSION_HEADERS } from "../protocols/shared/conversation-name.ts";
 import type { FrameMetadata } from "./client-frame.ts";
@@ -10,6 +11,7 @@ const FORWARDED_HEADERS = [
   "x-client-request-id",
   "traceparent",
   "tracestate",
+  ...FALLBACK_HEADERS,
   ...SESSION_HEADERS,
   ...FORWARDED_REQUEST_HEADERS,
 ] as const;

@@ -6,6 +6,9 @@ import type { HeaderReader } from "../../net/wire/http-fields.ts";
 
 /** Decimals of factors in `max_price` and in the header. */
 const FACTOR_DECIMALS = 6;
+const FALLBACK_HEADER = "x-gateway-fallback";
+const MAX_PRICE_HEADER = "x-gateway-max-price";
+export const FALLBACK_HEADERS = [FALLBACK_HEADER, MAX_PRICE_HEADER] as const;
 const POSITIVE_DECIMAL = /^(?=.*[1-9])\d{1,9}(\.\d{1,6})?$/;
 
 interface FallbackHeaders {
@@ -15,10 +18,10 @@ interface FallbackHeaders {
 }
 
 export function readFallbackHeaders(headers: HeaderReader): FallbackHeaders {
-  const wanted = headers.get("x-gateway-fallback");
+  const wanted = headers.get(FALLBACK_HEADER);
   if (wanted !== null && wanted !== "none")
     throw new ApiError("invalid_value", "`x-gateway-fallback` must be `none`, or left out.");
-  const maxPrice = headers.get("x-gateway-max-price");
+  const maxPrice = headers.get(MAX_PRICE_HEADER);
   if (maxPrice !== null && !POSITIVE_DECIMAL.test(maxPrice))
     throw new ApiError(
       "invalid_value",
