@@ -64,7 +64,7 @@ async function openLeases(
     monotonicMs: clock.monotonicMs,
     newTerm: () => newId("term"),
     revision: () => policy.revision(),
-    listNodes: () => listCoordinatedNodes(db),
+    listNodes: () => listCoordinatedNodes(db, clock),
     readWindowsAgain: () => markWindowsUnread(db),
     flushUsage: () => billing.billingEngine.flush(),
     onStateChange(coordinator, state, reason) {
@@ -75,7 +75,7 @@ async function openLeases(
   });
   closers.add(() => leases.stop());
   // Earlier versions do not report their use. If only they ran, the coordinator may know windows from before them.
-  const others = (await listCoordinatedNodes(db)).filter(({ id }) => id !== self.id);
+  const others = (await listCoordinatedNodes(db, clock)).filter(({ id }) => id !== self.id);
   if (others.every(({ isOlder }) => isOlder)) await markWindowsUnread(db);
   await leases.start();
   await status.update({ coordinator: leases.state === "up" ? kind : `${kind}_lost` });

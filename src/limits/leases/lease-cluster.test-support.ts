@@ -7,24 +7,15 @@ import { nodeLimits } from "../../config/limits/node-limits.ts";
 import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
 import { MemoryLimitCoordinator } from "../coordinator/memory-limit-coordinator.test-support.ts";
 import type { Bucket } from "../coordinator/meter-record.test-support.ts";
-import { bucketWidthMs, type LimitCoordinator, type RecordId } from "../coordinator/protocol.ts";
+import { bucketWidthMs, type RecordId } from "../coordinator/protocol.ts";
 import type { LimitLease, Subject } from "../limiter-types.ts";
 import type { LeaseTimers } from "./lease-timers.ts";
 import { LimitLeases, type QueuedAsk } from "./limit-leases.ts";
 import type { CoordinatorLossRule } from "./loss-watch.ts";
+import { type ModelFaults, ModelNetwork } from "./model-network.test-support.ts";
 import type { RegisteredNode } from "./registry-watch.ts";
 import { type ModelUse, UseOracle } from "./use-oracle.test-support.ts";
 import { VirtualTime } from "./virtual-time.test-support.ts";
-
-export interface ModelFaults {
-  /** Probability that a call, its reply or a note is lost. */
-  loss: number;
-  /** The longest delay of a message in one direction. */
-  delayMs: number;
-  isFrozen: boolean;
-  /** How often the connections for notes were lost without a reset. */
-  silences: number;
-}
 
 /** What a request of the model needs. */
 export interface ModelRequest {
@@ -59,7 +50,10 @@ export class ModelNode {
   #rows: ModelUse[] = [];
   isCutOff = false;
   isLost = false;
-  #isDead = false;
+  /** The node has started, and its row of the registry says what it counts limits with. */
+  hasPublished = false;
+  #diedMs: number | null = null;
+  #frozenMs = 0;
   #frozenUntilMs = 0;
 
   constructor(id: string, folder: string, cluster: ModelCluster) {
@@ -71,7 +65,7 @@ export class ModelNode {
       after: (ms, callback) => time.after(ms, () => this.run(callback)),
     };
     this.leases = new LimitLeases({
-      coordinators: cluster.coordinators.map((coordinator) => cluster.connect(this, coordinator)),
+      coordinators: cluster.coordinators.map((coordinator) => cluster.network.connect(this, coordinator)),
       process: id,
       folder,
       timing: cluster.timing,
@@ -95,7 +89,12 @@ export class ModelNode {
   }
 
   get isRunning(): boolean {
-    return !this.#isDead;
+    return this.#diedMs === null;
+  }
+
+  /** The last heartbeat. */
+  get beatMs(): number {
+    return this.#diedMs ?? (this.isFrozen ? this.#frozenMs : this.#cluster.time.nowMs);
   }
 
   get isFrozen(): boolean {
@@ -104,13 +103,14 @@ export class ModelNode {
 
   /** Runs a callback of this process when it is not frozen; never after its end. */
   run(callback: () => void): void {
-    if (this.#isDead) return;
+    if (!this.isRunning) return;
     if (this.isFrozen) this.#delayed.push(callback);
     else callback();
   }
 
   freeze(ms: number): void {
     const { time } = this.#cluster;
+    if (!this.isFrozen) this.#frozenMs = time.nowMs;
     this.#frozenUntilMs = Math.max(this.#frozenUntilMs, time.nowMs + ms);
     time.after(ms, () => {
       if (!this.isFrozen) for (const callback of this.#delayed.splice(0)) this.run(callback);
@@ -119,7 +119,7 @@ export class ModelNode {
 
   /** As `kill -9`: its requests break, and nothing of it is reported. Returns what its journal has. */
   kill(): ModelUse[] {
-    this.#isDead = true;
+    this.#diedMs = this.#cluster.time.nowMs;
     for (const { uses, isOver } of this.#inFlight)
       if (!isOver) for (const { subject } of uses) this.#cluster.oracle.release(subject);
     const journal = [...this.#rows, ...[...this.#inFlight].flatMap(({ uses }) => uses)];
@@ -129,13 +129,13 @@ export class ModelNode {
 
   async stop(): Promise<void> {
     await this.leases.stop();
-    this.#isDead = true;
+    this.#diedMs = this.#cluster.time.nowMs;
   }
 
   /** Sends a request to this node. Resolves when it is admitted or rejected. */
   async send(request: ModelRequest): Promise<ModelOutcome> {
     if (this.isFrozen) await new Promise<void>((resolve) => this.run(resolve));
-    if (this.#isDead || this.leases.isClosed) return "unavailable";
+    if (!this.isRunning || this.leases.isClosed) return "unavailable";
     const { limiter } = this.leases;
     const { subjects, leastNano = request.nano ?? 0 } = request;
     const use = { tokens: request.tokens ?? 0, nano: request.nano ?? 0 };
@@ -243,7 +243,7 @@ export class ModelCluster {
   readonly time = new VirtualTime();
   readonly oracle = new UseOracle();
   readonly random: () => number;
-  readonly faults: ModelFaults = { loss: 0, delayMs: 2, isFrozen: false, silences: 0 };
+  readonly network: ModelNetwork;
   readonly nodes: ModelNode[] = [];
   /** Registered processes of an earlier version, which know no coordinator. */
   readonly older: RegisteredNode[] = [];
@@ -256,7 +256,6 @@ export class ModelCluster {
   revision = 1;
   /** How much the clock of the server was set. */
   serverStepMs = 0;
-  calls = 0;
   /** How often the windows were to be read again. */
   readsAgain = 0;
   /** How long a dead process stays registered. On its own machine, others notice at once that it has ended. */
@@ -272,6 +271,7 @@ export class ModelCluster {
       state = (state * 48_271) % 2_147_483_647;
       return state / 2_147_483_647;
     };
+    this.network = new ModelNetwork(this.time, this.random);
     const options = {
       serverMs: () => SERVER_START_MS + this.time.nowMs + this.serverStepMs,
       newId: () => this.newId("epoch"),
@@ -285,14 +285,23 @@ export class ModelCluster {
       : [new MemoryLimitCoordinator(options)];
   }
 
+  get faults(): ModelFaults {
+    return this.network.faults;
+  }
+
+  /** How many calls the nodes have sent. */
+  get calls(): number {
+    return this.network.calls;
+  }
+
   newId(prefix: string): string {
     return `${prefix} ${++this.#ids}`;
   }
 
   listRegistered(): RegisteredNode[] {
-    const nodes = [...this.#registered.values()].map(({ id, isLost }) => ({
-      id,
-      hasLostCoordinator: isLost,
+    const nodes = [...this.#registered.values()].map((node) => ({
+      id: node.id,
+      reachesCoordinator: node.hasPublished && !node.isLost && this.time.nowMs - node.beatMs < 10_000,
       isOlder: false,
     }));
     return [...nodes, ...this.older];
@@ -307,6 +316,7 @@ export class ModelCluster {
     this.#registered.set(node.id, node);
     this.nodes.push(node);
     await node.leases.start();
+    node.hasPublished = true;
     return node;
   }
 
@@ -334,51 +344,6 @@ export class ModelCluster {
     await node.stop();
     this.#registered.delete(node.id);
     this.nodes.splice(this.nodes.indexOf(node), 1);
-  }
-
-  connect(node: ModelNode, coordinator: MemoryLimitCoordinator): LimitCoordinator {
-    const { time } = this;
-    const travel = async (): Promise<boolean> => {
-      await time.sleep(this.random() * this.faults.delayMs);
-      while (this.faults.isFrozen) await time.sleep(50);
-      return !node.isCutOff && this.random() >= this.faults.loss;
-    };
-    const call = <T>(work: () => Promise<T>): Promise<T> => {
-      this.calls += 1;
-      return new Promise((resolve, reject) => {
-        void (async () => {
-          if (!(await travel())) return;
-          const result = await work().then(
-            (value) => () => resolve(value),
-            (error: unknown) => () => reject(error),
-          );
-          if (await travel()) node.run(result);
-        })();
-      });
-    };
-    return {
-      kind: "memory",
-      serves: coordinator.serves,
-      openTerm: (value) => call(() => coordinator.openTerm(value)),
-      declare: (value) => call(() => coordinator.declare(value)),
-      exchange: (value) => call(() => coordinator.exchange(value)),
-      openEpoch: (value) => call(() => coordinator.openEpoch(value)),
-      endTerm: (value) => call(() => coordinator.endTerm(value)),
-      bury: (value) => call(() => coordinator.bury(value)),
-      listProcesses: () => call(() => coordinator.listProcesses()),
-      sweep: () => call(() => coordinator.sweep()),
-      subscribe: (process, { onNote, onConnected }) => {
-        const { silences } = this.faults;
-        return coordinator.subscribe(process, {
-          onConnected,
-          onNote: (note) => {
-            if (silences !== this.faults.silences) return;
-            void travel().then((arrives) => arrives && node.run(() => onNote(note)));
-          },
-        });
-      },
-      close: async () => {},
-    };
   }
 
   /** The stored usage of a window, as the sums of the database have it. */

@@ -326,7 +326,7 @@ describe("a killed node", () => {
 });
 
 test("beside a node of an earlier version limits are lent; when it has ended, windows are read again", async () => {
-  const older = { id: "of an earlier version", hasLostCoordinator: false, isOlder: true };
+  const older = { id: "of an earlier version", reachesCoordinator: true, isOlder: true };
   const { cluster, node, send, pass } = await setUp(2, [older]);
   expect((await send(node(0), { subjects: [money(100)], nano: 10 })).outcome).toBe("served");
   expect(cluster.readsAgain).toBe(0);
@@ -417,6 +417,33 @@ describe("without the coordinator", () => {
     const before = cluster.calls;
     await pass(5_000);
     expect(cluster.calls).toBe(before);
+  });
+
+  test("a node that was killed in the same moment does not reach it, so the other serves its share at once", async () => {
+    const { cluster, node, pass } = await setUp(2);
+    const subjects = [keySubject({ rpm: 8 })];
+    const [, killed] = cluster.nodes;
+    if (killed === undefined) throw new Error("there is no node");
+    cluster.kill(killed);
+    cluster.faults.isFrozen = true;
+    await pass(13_000);
+    expect(node(0).leases.isReady).toBe(true);
+    let served = 0;
+    // The killed one still counts as a node: its share is not divided.
+    while (served < 100 && node(0).leases.limiter.admit(subjects, {}).ok) served += 1;
+    expect(served).toBe(4);
+  });
+
+  test("a node that starts meanwhile does not reach it either, and the others serve on", async () => {
+    const { cluster, node, pass } = await setUp(2);
+    cluster.faults.isFrozen = true;
+    await pass(10_000);
+    expect(node(0).leases.isReady).toBe(true);
+    void cluster.startNode();
+    for (let step = 0; step < 100; step += 1) {
+      await pass(100);
+      expect([node(0).leases.isReady, node(1).leases.isReady]).toEqual([true, true]);
+    }
   });
 
   test("a node that alone is cut off uses what it holds, and is not ready", async () => {

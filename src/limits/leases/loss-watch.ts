@@ -77,7 +77,7 @@ export class LossWatch {
     const nodes = await listNodes();
     if (this.#isStopped || this.#lost.size === 0) return;
     const others = nodes.filter(({ id }) => id !== process);
-    const isReached = others.some(({ hasLostCoordinator }) => !hasLostCoordinator);
+    const isReached = others.some(({ reachesCoordinator }) => reachesCoordinator);
     for (const link of this.#lost.keys()) this.#decide(link, isReached, others.length + 1);
     this.#cancel = timers.after(timing.exchangeMs, () => void this.#check());
   }

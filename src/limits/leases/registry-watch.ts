@@ -9,8 +9,8 @@ import type { LeaseTiming } from "./lease-timing.ts";
 
 export interface RegisteredNode {
   readonly id: string;
-  /** As far as the node has published it. */
-  readonly hasLostCoordinator: boolean;
+  /** The node has published it, and has been heard of since. */
+  readonly reachesCoordinator: boolean;
   /** Of a version that does not report its use to the coordinators. */
   readonly isOlder: boolean;
 }
@@ -88,7 +88,7 @@ export class RegistryWatch {
   listLastKnown(): Promise<readonly RegisteredNode[]> {
     const { timers, timing } = this.#options;
     return new Promise((resolve) => {
-      const giveUp = () => resolve(this.#nodes.map((node) => ({ ...node, hasLostCoordinator: true })));
+      const giveUp = () => resolve(this.#nodes.map((node) => ({ ...node, reachesCoordinator: false })));
       const cancel = timers.after(timing.beatMs, giveUp);
       this.listIds()
         .finally(cancel)

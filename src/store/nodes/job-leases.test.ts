@@ -3,7 +3,7 @@ import { eachEngine } from "../../../test/support/each-engine.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { deleteProcess, registerProcess } from "../money/processes.ts";
 import { type JobLease, JobLeaseLost, JobLeases } from "./job-leases.ts";
-import { listNodes, publishFacts } from "./nodes.ts";
+import { listCoordinatedNodes, listNodes, publishFacts } from "./nodes.ts";
 
 const JOB = { name: "fold", everyMs: 60_000 };
 
@@ -101,5 +101,27 @@ eachEngine(({ open }) => {
     });
     expect(first?.sinceHeartbeatMs).toBeLessThan(60_000);
     expect(second).toMatchObject({ id: "inc_b", version: null, state: null, jobs: [] });
+  });
+
+  test("a node reaches the coordinator if it has said so, and has sent a heartbeat since", async () => {
+    const db = await open();
+    const published = {
+      inc_lost: "postgres_lost",
+      inc_old: "redis",
+      inc_postgres: "postgres",
+      inc_redis: "redis",
+      inc_starts: "memory",
+    };
+    const facts = { version: "1.2.3", address: null, state: "ready", clockSkewMs: 0 } as const;
+    for (const id of ["inc_silent", ...Object.keys(published)]) await openHolder(db, id);
+    for (const [id, coordinator] of Object.entries(published))
+      await publishFacts(db, id, { ...facts, coordinator });
+    await db.sql`UPDATE process SET beat_at_ms = beat_at_ms - 11000 WHERE id = 'inc_old'`;
+    const nodes = await listCoordinatedNodes(db, { nowMs: Date.now });
+    expect(nodes.filter(({ reachesCoordinator }) => reachesCoordinator).map(({ id }) => id)).toEqual([
+      "inc_postgres",
+      "inc_redis",
+    ]);
+    expect(nodes.length).toBe(6);
   });
 });

@@ -3,6 +3,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Db } from "../engine/db.ts";
 import { readServerClock } from "../engine/dialect.ts";
+import { COORDINATION_KIND } from "../engine/limit-coordination.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
 import { listJobs } from "./job-leases.ts";
 
@@ -102,19 +103,31 @@ export async function listNodes(db: Db, clock: Pick<Clock, "nowMs">): Promise<No
 /** The schema of the first version that borrows limits. */
 const LEASES_SCHEMA = 8;
 
+/** As the column names the coordinators that nodes share. */
+const COORDINATOR_KINDS: readonly string[] = ["redis", COORDINATION_KIND];
+
+/** Five heartbeats. An older one may be of a node that was killed: what it published says nothing about now. */
+const REACHES_WITHIN_MS = 10_000;
+
 /**
- * All registered processes, whether they have published that they do not reach the coordinator of limits, and whether
- * they are of a version that has another one.
+ * All registered processes, whether they are known to reach the coordinator of limits now, and whether they are of a
+ * version that has another one.
  */
 export async function listCoordinatedNodes(
   db: Db,
-): Promise<{ id: string; hasLostCoordinator: boolean; isOlder: boolean }[]> {
-  const rows = await db.sql`SELECT id, coordinator, schema_known FROM process ORDER BY id`;
-  return rows.map((row) => ({
-    id: text(row, "id"),
-    hasLostCoordinator: hasLostCoordinator({ coordinator: textOrNull(row, "coordinator") }),
-    isOlder: (integerOrNull(row, "schema_known") ?? LEASES_SCHEMA) < LEASES_SCHEMA,
-  }));
+  clock: Pick<Clock, "nowMs">,
+): Promise<{ id: string; reachesCoordinator: boolean; isOlder: boolean }[]> {
+  const nowMs = (await readServerClock(db)) ?? clock.nowMs();
+  const rows = await db.sql`SELECT id, coordinator, schema_known, beat_at_ms FROM process ORDER BY id`;
+  return rows.map((row) => {
+    const isFresh = nowMs - integer(row, "beat_at_ms") < REACHES_WITHIN_MS;
+    const coordinator = textOrNull(row, "coordinator") ?? "";
+    return {
+      id: text(row, "id"),
+      reachesCoordinator: isFresh && COORDINATOR_KINDS.includes(coordinator),
+      isOlder: (integerOrNull(row, "schema_known") ?? LEASES_SCHEMA) < LEASES_SCHEMA,
+    };
+  });
 }
 
 /** The clock of this process minus the clock of the database, without half of the round trip. */
