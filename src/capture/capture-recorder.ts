@@ -10,6 +10,7 @@ import type { Keyring } from "../secrets/keyring.ts";
 import { type CaptureInsertion, insertCapture } from "../store/captures/captures.ts";
 import type { Db } from "../store/engine/db.ts";
 import type { UsageOutcome } from "../store/usage/usage-row.ts";
+import type { ThreadPoolLimits } from "../threads/thread-pool.ts";
 import type { CaptureMemory } from "./capped-bytes.ts";
 import { CaptureThread } from "./capture-thread.ts";
 import { type ArrivedRequest, type FinishedCapture, RequestCapture } from "./request-capture.ts";
@@ -19,7 +20,6 @@ interface CaptureLimits {
   /** Memory for captures in flight and in the queue. */
   readonly memoryBytesMax: number;
   readonly queueMax: number;
-  readonly sealTimeoutMs: number;
   /** How long a reader, or a process that stops, waits for the queue. */
   readonly flushMs: number;
 }
@@ -27,10 +27,11 @@ interface CaptureLimits {
 interface CaptureRecorderOptions {
   readonly db: Db;
   readonly keyring: Keyring;
-  readonly clock: Pick<Clock, "nowMs">;
+  readonly clock: Pick<Clock, "nowMs" | "monotonicMs">;
   readonly log: Log;
   readonly settings: CaptureStorage;
   readonly limits: CaptureLimits;
+  readonly threadLimits: ThreadPoolLimits;
 }
 
 /** The caller, as far as it decides about captures. The object of a key is replaced when the key changes. */
@@ -78,7 +79,7 @@ export class CaptureRecorder implements CaptureMemory {
   constructor(options: CaptureRecorderOptions) {
     this.settings = options.settings;
     this.#options = options;
-    this.#thread = new CaptureThread(options.limits.sealTimeoutMs);
+    this.#thread = new CaptureThread(options.threadLimits, options.clock.monotonicMs);
   }
 
   /** Null if the requests of this caller are not captured now. */

@@ -161,7 +161,7 @@ async function checkTranslationThread(): Promise<string> {
 }
 
 async function checkCaptureThread(): Promise<string> {
-  const thread = new CaptureThread(limits.capture.sealTimeoutMs);
+  const thread = new CaptureThread(limits.captureThread, systemClock.monotonicMs);
   const request = {
     method: "POST",
     path: "/v1/responses",

@@ -20,6 +20,7 @@ export function openCaptures({
     log,
     settings: settings.capture,
     limits: limits.capture,
+    threadLimits: limits.captureThread,
   });
   closers.add(() => recorder.close());
   return recorder;

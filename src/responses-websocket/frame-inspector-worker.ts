@@ -1,6 +1,6 @@
 /** Worker that parses long frames. See `frame-inspector.ts`. */
 
-import { type JobResult, serveJobs } from "../gateway/threads/serve-jobs.ts";
+import { type JobResult, serveJobs } from "../threads/serve-jobs.ts";
 import { readClientFrame, readFrameMetadata } from "./client-frame.ts";
 import { readEchoedSettings } from "./echoed-settings.ts";
 import type { FrameJob, InspectedFrame } from "./frame-inspector.ts";

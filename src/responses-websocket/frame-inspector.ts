@@ -1,8 +1,7 @@
 /** Parses long frames in a thread, so that other turns and requests are not delayed. */
 
 import { type ApiErrorCode, paramError } from "../errors.ts";
-import { jobError } from "../gateway/threads/job-limit-error.ts";
-import { ThreadPool, type ThreadPoolLimits } from "../gateway/threads/thread-pool.ts";
+import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
 import type { ClientFrame, CreateFrame } from "./client-frame.ts";
 
 export interface FrameJob {
@@ -37,14 +36,22 @@ interface FrameInspectorOptions {
  */
 const CHUNK_BYTES_MAX = 512 * 1024;
 
+const LIMIT_TEXTS = {
+  tooLarge: "The message is too large or too complex to be checked. Shorten it.",
+  overloaded: "Too many long messages wait to be checked. Try again in 1 s.",
+};
+
 export class FrameInspector {
   readonly #terms: Pick<FrameJob, "depthMax" | "echoBytesMax">;
   readonly #pool: ThreadPool<FrameJob, InspectedFrame>;
 
   constructor({ depthMax, echoBytesMax, threadLimits, monotonicMs }: FrameInspectorOptions) {
     this.#terms = { depthMax, echoBytesMax };
-    const jobBytesMax = [Number.POSITIVE_INFINITY];
-    this.#pool = new ThreadPool({ jobBytesMax, limits: threadLimits, startWorker, monotonicMs });
+    this.#pool = new ThreadPool({
+      limits: threadLimits,
+      startWorker: () => new Worker(new URL("./frame-inspector-worker.ts", import.meta.url).href),
+      monotonicMs,
+    });
   }
 
   /** Takes ownership of the bytes of a text message. Frames of different owners take turns. */
@@ -66,21 +73,10 @@ export class FrameInspector {
     this.#pool.close();
   }
 
-  async #inspect(bytes: Uint8Array, owner: string): Promise<InspectedFrame> {
+  #inspect(bytes: Uint8Array, owner: string): Promise<InspectedFrame> {
     const { buffer, length } = bytes;
     const isOwn = buffer instanceof ArrayBuffer && (buffer.byteLength === length || length > CHUNK_BYTES_MAX);
     const message = { job: { bytes, ...this.#terms }, transfer: isOwn ? [buffer] : [] };
-    try {
-      return await this.#pool.run({ owner, bytes: length, open: async () => message });
-    } catch (error) {
-      throw jobError(error, {
-        tooLarge: "The message is too large or too complex to be checked. Shorten it.",
-        overloaded: "Too many long messages wait to be checked. Try again in 1 s.",
-      });
-    }
+    return this.#pool.runForClient({ owner, bytes: length, open: async () => message }, LIMIT_TEXTS);
   }
-}
-
-function startWorker(): Worker {
-  return new Worker(new URL("./frame-inspector-worker.ts", import.meta.url).href);
 }

@@ -4,7 +4,7 @@ import type { NewId } from "../base/clock.ts";
 import type { ApiError } from "../errors.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Pipeline } from "../gateway/pipeline.ts";
-import type { ThreadPoolLimits } from "../gateway/threads/thread-pool.ts";
+import type { ThreadPoolLimits } from "../threads/thread-pool.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import type { FrameInspector } from "./frame-inspector.ts";
 import type { MemoryPool } from "./lane-memory.ts";

@@ -32,6 +32,7 @@ const GATEWAY_IMPORTS = [
   "accounts",
   "telemetry",
   "capture",
+  "threads",
 ];
 
 /** From the top to the bottom: a layer imports only layers below it. */
@@ -73,7 +74,17 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "responses-websocket",
     holds: "Responses over WebSocket, the client's side: connections, lanes, turns, conversation memory",
-    mayImport: [...SHARED_FILES, "net", "json", "observe", "protocols", "limits", "accounts", "gateway"],
+    mayImport: [
+      ...SHARED_FILES,
+      "net",
+      "json",
+      "observe",
+      "protocols",
+      "limits",
+      "accounts",
+      "gateway",
+      "threads",
+    ],
   },
   {
     name: "public-api",
@@ -167,7 +178,7 @@ export const LAYERS: readonly Layer[] = [
   {
     name: "capture",
     holds: "captured requests: copies in flight, redaction, encryption, the queue to the database",
-    mayImport: ["net", "records", "secrets", "store", "observe"],
+    mayImport: ["net", "records", "secrets", "store", "observe", "threads"],
   },
   {
     name: "telemetry",
@@ -194,6 +205,11 @@ export const LAYERS: readonly Layer[] = [
     name: "money",
     holds: "amounts, prices, tariffs, the bundled price list, plan windows. Pure",
     mayImport: ["records"],
+  },
+  {
+    name: "threads",
+    holds: "runs jobs in worker threads, within limits of CPU time and memory",
+    mayImport: ["errors"],
   },
   {
     name: "json",

@@ -87,8 +87,6 @@ export const observationLimits = {
     /** Memory of this process for captures in flight and for those that wait to be stored. */
     memoryBytesMax: 64 * MiB,
     queueMax: 256,
-    /** How long the thread may work on one capture. */
-    sealTimeoutMs: 30_000,
     /** How long the console waits for captures that are about to be stored, and the process when it stops. */
     flushMs: 5_000,
     /** How often captures are deleted after their retention, and how many in one transaction. */

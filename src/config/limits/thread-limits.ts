@@ -43,6 +43,8 @@ export const threadLimits = {
     /** What a response repeats of its request, such as its tools. */
     repeatedCharsMax: 4 * MiB,
   },
+  /** Redaction, compression and encryption of one capture. */
+  captureThread: { ...thread, jobCpuMs: 30_000 },
   /** Files of the console API. Reading 4 MiB took up to 13 s and 850 MiB for the densest lines, 1.3 GiB for quotes. */
   fileThread: {
     ...thread,

@@ -10,8 +10,7 @@ import {
   isInMemory,
 } from "../../config/installation/installation.ts";
 import type { ChangeAuthor } from "../../config/plan/apply.ts";
-import { jobError } from "../../gateway/threads/job-limit-error.ts";
-import { ThreadPool, type ThreadPoolLimits } from "../../gateway/threads/thread-pool.ts";
+import { ThreadPool, type ThreadPoolLimits } from "../../threads/thread-pool.ts";
 import type { FileOperation } from "./file-operations.ts";
 
 export interface FileJob {
@@ -29,8 +28,6 @@ const TEXTS = {
   overloaded: "Other files are being read. Try again later.",
 };
 
-const startWorker = () => new Worker(new URL("./file-worker.ts", import.meta.url).href);
-
 interface FileThreadOptions {
   readonly installation: Installation;
   readonly limits: ThreadPoolLimits;
@@ -44,9 +41,8 @@ export class FileThread {
     this.#installation = installation;
     const { monotonicMs } = installation.clock;
     this.#pool = new ThreadPool({
-      jobBytesMax: [Number.POSITIVE_INFINITY],
       limits,
-      startWorker,
+      startWorker: () => new Worker(new URL("./file-worker.ts", import.meta.url).href),
       monotonicMs,
     });
   }
@@ -63,12 +59,8 @@ export class FileThread {
     const job: FileJob = { source: { settings, environmentKey }, operation, author };
     const owner = author.actor.id ?? "";
     const open = async () => ({ job, transfer: [] });
-    try {
-      const body = await this.#pool.run({ owner, bytes: text.length, open });
-      return new Response(body, { headers: { "content-type": "application/json" } });
-    } catch (error) {
-      throw jobError(error, TEXTS);
-    }
+    const body = await this.#pool.runForClient({ owner, bytes: text.length, open }, TEXTS);
+    return new Response(body, { headers: { "content-type": "application/json" } });
   }
 
   close(): void {

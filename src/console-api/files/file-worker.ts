@@ -1,7 +1,7 @@
 /** Worker thread that executes operations on files, with its own connection to the database. See `file-thread.ts`. */
 
 import { openInThread } from "../../config/installation/installation.ts";
-import { serveJobs } from "../../gateway/threads/serve-jobs.ts";
+import { serveJobs } from "../../threads/serve-jobs.ts";
 import { asRejection } from "../rejections.ts";
 import { runFileOperation } from "./file-operations.ts";
 import type { FileJob } from "./file-thread.ts";

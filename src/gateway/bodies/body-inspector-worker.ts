@@ -4,7 +4,7 @@ import { wholeBytesPart } from "../../base/parts.ts";
 import { lookUpEndpoint } from "../../protocols/endpoints.ts";
 import { inspectBody, readModelRequest } from "../../protocols/read-request.ts";
 import { applyRules } from "../../protocols/request-policy/apply-rules.ts";
-import { serveJobs } from "../threads/serve-jobs.ts";
+import { serveJobs } from "../../threads/serve-jobs.ts";
 import type { InspectedBody, InspectionJob } from "./body-inspector.ts";
 
 serveJobs<InspectionJob, InspectedBody>(({ bytes: received, endpoint: name, model, limits, rules }) => {

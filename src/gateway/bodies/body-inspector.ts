@@ -8,8 +8,7 @@ import type { PolicyResult } from "../../protocols/request-policy/apply-rules.ts
 import type { Endpoint, EndpointName } from "../../protocols/shared/endpoint.ts";
 import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
 import type { BodyRules } from "../../records/request-policy.ts";
-import { jobError } from "../threads/job-limit-error.ts";
-import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
+import { ThreadPool, type ThreadPoolLimits } from "../../threads/thread-pool.ts";
 
 export interface InspectionJob {
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -29,7 +28,6 @@ export interface InspectedBody {
 }
 
 export interface InspectionThreadLimits extends ThreadPoolLimits {
-  /** One of two threads takes only jobs up to this size. */
   readonly shortJobBytesMax: number;
 }
 
@@ -49,6 +47,11 @@ interface OwnBody {
   readonly rules?: BodyRules | null;
 }
 
+const LIMIT_TEXTS = {
+  tooLarge: "The body is too large or too complex to be checked. Shorten it.",
+  overloaded: "Too many long bodies wait to be checked. Try again in 1 s.",
+};
+
 export class BodyInspector {
   readonly #jsonLimits: JsonRequestLimits;
   readonly #pool: ThreadPool<InspectionJob, InspectedBody>;
@@ -56,9 +59,9 @@ export class BodyInspector {
   constructor({ jsonLimits, threadLimits, monotonicMs }: BodyInspectorOptions) {
     this.#jsonLimits = jsonLimits;
     this.#pool = new ThreadPool({
-      jobBytesMax: [Number.POSITIVE_INFINITY, threadLimits.shortJobBytesMax],
+      shortJobBytesMax: threadLimits.shortJobBytesMax,
       limits: threadLimits,
-      startWorker,
+      startWorker: () => new Worker(new URL("./body-inspector-worker.ts", import.meta.url).href),
       monotonicMs,
     });
   }
@@ -68,22 +71,12 @@ export class BodyInspector {
     const { name, model } = endpoint;
     const job: InspectionJob = { bytes, endpoint: name, model, limits: this.#jsonLimits, rules };
     const message = { job, transfer: [bytes.buffer] };
-    try {
-      const inspected = await this.#pool.run({ owner, bytes: bytes.length, open: async () => message });
-      return { ...inspected, bytes: Buffer.from(inspected.bytes.buffer) };
-    } catch (error) {
-      throw jobError(error, {
-        tooLarge: "The body is too large or too complex to be checked. Shorten it.",
-        overloaded: "Too many long bodies wait to be checked. Try again in 1 s.",
-      });
-    }
+    const open = async () => message;
+    const inspected = await this.#pool.runForClient({ owner, bytes: bytes.length, open }, LIMIT_TEXTS);
+    return { ...inspected, bytes: Buffer.from(inspected.bytes.buffer) };
   }
 
   close(): void {
     this.#pool.close();
   }
-}
-
-function startWorker(): Worker {
-  return new Worker(new URL("./body-inspector-worker.ts", import.meta.url).href);
 }

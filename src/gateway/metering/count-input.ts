@@ -7,8 +7,8 @@ import { copyInTurns, joinPartsInTurns } from "../../base/next-turn.ts";
 import { joinParts, type Part, partBytes, partsLength } from "../../base/parts.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
-import { JobLimitError } from "../threads/job-limit-error.ts";
-import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
+import { JobLimitError } from "../../threads/job-limit-error.ts";
+import { ThreadPool, type ThreadPoolLimits } from "../../threads/thread-pool.ts";
 import { countInputHere, countResponse, countTexts, estimateResponse } from "./count-request.ts";
 import type { CountedOutput } from "./output-counter.ts";
 
@@ -50,8 +50,8 @@ export class InputCounter {
   constructor({ limits, monotonicMs }: InputCounterOptions) {
     this.#inlineBytesMax = limits.inlineBytesMax;
     // One thread: each loads a tokenizer, and counts are needed rarely.
-    const jobBytesMax = [Number.POSITIVE_INFINITY];
-    this.#pool = new ThreadPool({ jobBytesMax, limits, startWorker, monotonicMs });
+    const startWorker = () => new Worker(new URL("./count-worker.ts", import.meta.url).href);
+    this.#pool = new ThreadPool({ limits, startWorker, monotonicMs });
   }
 
   /** Counts without earlier turns that the upstream stores. Rejects with a `JobLimitError` if it takes too long. */
@@ -102,8 +102,4 @@ export class InputCounter {
   close(): void {
     this.#pool.close();
   }
-}
-
-function startWorker(): Worker {
-  return new Worker(new URL("./count-worker.ts", import.meta.url).href);
 }

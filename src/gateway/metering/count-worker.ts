@@ -1,6 +1,6 @@
 /** Worker that counts the input of requests and the output of responses. See `count-input.ts`. */
 
-import { serveJobs } from "../threads/serve-jobs.ts";
+import { serveJobs } from "../../threads/serve-jobs.ts";
 import type { CountJob, CountResult } from "./count-input.ts";
 import { countInputHere, countResponse } from "./count-request.ts";
 import { loadTokenizer } from "./tokenizer.ts";

@@ -9,10 +9,10 @@ import { ApiError } from "../../errors.ts";
 import type { ToolNames } from "../../protocols/hub/dialect-codec.ts";
 import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
+import { JobLimitError, jobError } from "../../threads/job-limit-error.ts";
+import type { JobMessage, PoolJob } from "../../threads/pool-thread.ts";
+import { ThreadPool, type ThreadPoolLimits } from "../../threads/thread-pool.ts";
 import type { InputItemsTerms } from "../stored-responses/input-items.ts";
-import { JobLimitError, jobError } from "../threads/job-limit-error.ts";
-import type { JobMessage, PoolJob } from "../threads/pool-thread.ts";
-import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
 import type { SealTarget } from "./state-seals.ts";
 import type {
   BatchReading,
@@ -39,7 +39,6 @@ interface TranslationThreadLimits extends ThreadPoolLimits {
   readonly requestBytesMin: number;
   /** The same for a whole response. */
   readonly responseBytesMin: number;
-  /** One of two threads takes only jobs up to this size. */
   readonly shortJobBytesMax: number;
   /** A request with the conversation that it continues. */
   readonly requestBytesMax: number;
@@ -93,9 +92,9 @@ export class TranslationThreads {
     this.limits = limits;
     this.#keyring = keyring;
     this.#pool = new ThreadPool({
-      jobBytesMax: [Number.POSITIVE_INFINITY, limits.shortJobBytesMax],
+      shortJobBytesMax: limits.shortJobBytesMax,
       limits,
-      startWorker,
+      startWorker: () => new Worker(new URL("./translation-worker.ts", import.meta.url).href),
       monotonicMs,
     });
   }
@@ -271,10 +270,6 @@ async function copyBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
   const copy = new Uint8Array(bytes.length);
   await copyInTurns(copy, 0, bytes);
   return copy;
-}
-
-function startWorker(): Worker {
-  return new Worker(new URL("./translation-worker.ts", import.meta.url).href);
 }
 
 const TOO_LARGE =

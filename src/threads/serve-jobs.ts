@@ -1,7 +1,7 @@
 /** The thread's side of a pool: runs one job after the other. See `thread-pool.ts`. */
 
 import { readlinkSync } from "node:fs";
-import { ApiError, type ApiErrorCode } from "../../errors.ts";
+import { ApiError, type ApiErrorCode } from "../errors.ts";
 
 declare const self: Worker;
 

@@ -3,7 +3,7 @@
  * is ended with its thread, which the next job replaces. Jobs of different owners take turns.
  */
 
-import { JobLimitError } from "./job-limit-error.ts";
+import { JobLimitError, type JobLimitTexts, jobError } from "./job-limit-error.ts";
 import { type PoolJob, PoolThread, type ThreadLimits, type ThreadOptions } from "./pool-thread.ts";
 
 export interface ThreadPoolLimits extends ThreadLimits {
@@ -15,8 +15,8 @@ export interface ThreadPoolLimits extends ThreadLimits {
 }
 
 interface ThreadPoolOptions extends ThreadOptions {
-  /** The largest job of each thread, so that short jobs need not wait for the longest ones. */
-  readonly jobBytesMax: readonly number[];
+  /** If it is set, a second thread takes only jobs up to this size, so that they need not wait for the longest ones. */
+  readonly shortJobBytesMax?: number;
   readonly limits: ThreadPoolLimits;
 }
 
@@ -37,7 +37,10 @@ export class ThreadPool<Job, Result> {
 
   constructor(options: ThreadPoolOptions) {
     this.#options = options;
-    this.#threads = options.jobBytesMax.map((bytesMax) => new PoolThread(bytesMax, options));
+    const { shortJobBytesMax } = options;
+    const longest = new PoolThread<Job, Result>(Number.POSITIVE_INFINITY, options);
+    this.#threads =
+      shortJobBytesMax === undefined ? [longest] : [longest, new PoolThread(shortJobBytesMax, options)];
   }
 
   /**
@@ -56,6 +59,15 @@ export class ThreadPool<Job, Result> {
       this.#waitingCount++;
       this.#startNext();
     });
+  }
+
+  /** The same, but a job that exceeds a limit or finds too many others waiting is rejected with the error for the client. */
+  async runForClient(job: PoolJob<Job>, texts: JobLimitTexts): Promise<Result> {
+    try {
+      return await this.run(job);
+    } catch (error) {
+      throw jobError(error, texts);
+    }
   }
 
   close(): void {

@@ -1,6 +1,6 @@
 /** Why a job was not completed by a thread. */
 
-import { ApiError } from "../../errors.ts";
+import { ApiError } from "../errors.ts";
 
 export type JobLimit = "time" | "memory" | "waiting" | "closed";
 
@@ -26,8 +26,13 @@ export class JobLimitError extends Error {
   }
 }
 
+export interface JobLimitTexts {
+  readonly tooLarge: string;
+  readonly overloaded: string;
+}
+
 /** The error for the client whose job exceeded a limit. Any other error is returned unchanged. */
-export function jobError(error: unknown, texts: { tooLarge: string; overloaded: string }): unknown {
+export function jobError(error: unknown, texts: JobLimitTexts): unknown {
   if (!(error instanceof JobLimitError)) return error;
   if (!error.isOverload) return new ApiError("request_too_large", texts.tooLarge);
   return new ApiError("server_is_overloaded", texts.overloaded, { headers: { "retry-after": "1" } });

@@ -4,7 +4,7 @@
  */
 
 import { readFileSync } from "node:fs";
-import { paramError } from "../../errors.ts";
+import { paramError } from "../errors.ts";
 import { type JobLimit, JobLimitError } from "./job-limit-error.ts";
 import type { ThreadMessage } from "./serve-jobs.ts";
 

@@ -1,6 +1,6 @@
 /** Worker of the tests of the pool. */
 
-import { ApiError } from "../../errors.ts";
+import { ApiError } from "../errors.ts";
 import { serveJobs } from "./serve-jobs.ts";
 
 export interface TestJob {

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { ApiError } from "../../errors.ts";
+import { ApiError } from "../errors.ts";
 import { JobLimitError } from "./job-limit-error.ts";
 import type { TestJob } from "./thread-pool.test-support.ts";
-import { ThreadPool } from "./thread-pool.ts";
+import { ThreadPool, type ThreadPoolLimits } from "./thread-pool.ts";
 
 const MiB = 1024 * 1024;
 const LIMITS = {
@@ -17,9 +17,12 @@ const LIMITS = {
 
 let pool: ThreadPool<TestJob, Uint8Array<ArrayBuffer>>;
 
-function openPool(jobBytesMax: readonly number[] = [Number.POSITIVE_INFINITY], change = {}) {
+function openPool({
+  shortJobBytesMax,
+  ...change
+}: Partial<ThreadPoolLimits> & { shortJobBytesMax?: number } = {}) {
   return new ThreadPool<TestJob, Uint8Array<ArrayBuffer>>({
-    jobBytesMax,
+    ...(shortJobBytesMax === undefined ? {} : { shortJobBytesMax }),
     limits: { ...LIMITS, ...change },
     startWorker: () => new Worker(new URL("./thread-pool.test-support.ts", import.meta.url).href),
     monotonicMs: () => performance.now(),
@@ -71,7 +74,7 @@ test.each(["loop", "parse"] as const)(
 
 test("a job that uses too much memory is ended, and the process lives", async () => {
   pool.close();
-  pool = openPool([Number.POSITIVE_INFINITY], { jobCpuMs: 20_000 });
+  pool = openPool({ jobCpuMs: 20_000 });
   expect(await reason(run("grow"))).toBe("memory");
   expect(await reason(run("echo"))).toBe("done");
 });
@@ -103,7 +106,7 @@ test("an owner cannot fill the waiting list, and a full list rejects", async () 
 
 test("a short job does not wait for the long ones", async () => {
   pool.close();
-  pool = openPool([Number.POSITIVE_INFINITY, 10], { jobCpuMs: 300 });
+  pool = openPool({ shortJobBytesMax: 10, jobCpuMs: 300 });
   const long = reason(run("loop", { bytes: 100 }));
   const nextLong = reason(run("echo", { bytes: 100 }));
   expect(
@@ -121,7 +124,7 @@ test("a closed pool rejects its jobs", async () => {
 
 test("a thread that is not used is ended, and the next job starts another", async () => {
   pool.close();
-  pool = openPool([Number.POSITIVE_INFINITY], { idleMs: 20 });
+  pool = openPool({ idleMs: 20 });
   expect(await reason(run("echo"))).toBe("done");
   await Bun.sleep(60);
   expect(await reason(run("echo"))).toBe("done");
