@@ -8,9 +8,9 @@ import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
 import type { SearchLimitMember, SearchOffer } from "../../protocols/shared/search-limit.ts";
-import { RejectedNames, type RejectionMemory } from "./rejected-names.ts";
+import { RejectedNames, RejectionMemory } from "./rejected-names.ts";
 
-const rejectedLimits: RejectionMemory = new WeakMap();
+const rejectedLimits = new RejectionMemory();
 const LIMIT_NAMES: readonly SearchLimitMember[] = ["max_tool_calls", "max_uses"];
 
 interface PaidSearches {

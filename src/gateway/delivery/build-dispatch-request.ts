@@ -43,7 +43,6 @@ export function buildDispatchRequest(
   const { call, caller, endpoint, request, routes, fallback } = context;
   const { key, group } = caller;
   const { headers } = call.request;
-  const cap = outputCapFor(context);
   let translator: Translator | null = null;
   return {
     requestId: call.requestId,
@@ -58,7 +57,7 @@ export function buildDispatchRequest(
     seals: routes.length > 1 || fallback !== null ? readSeals(services, context) : null,
     endpoint,
     request,
-    cap: cap === null ? null : new OutputCap(cap, endpoint, request, services.dispatcher.monotonicMs),
+    cap: openOutputCap(services, context),
     searchCap: openSearchCap(services, context),
     routes,
     clientHeaders: headers,
@@ -79,6 +78,17 @@ export function buildDispatchRequest(
     capture: context.capture,
     trace: context.trace,
   };
+}
+
+/** Null if nothing limits the output. */
+function openOutputCap(
+  { dispatcher: { monotonicMs } }: DispatchRequestServices,
+  context: ReservedRequest,
+): OutputCap | null {
+  const tokens = outputCapFor(context);
+  if (tokens === null) return null;
+  const { endpoint, request, policyCap } = context;
+  return new OutputCap({ tokens, isRequired: policyCap !== null, endpoint, request, monotonicMs });
 }
 
 /** Null unless the request offers searches that are paid for. */

@@ -80,7 +80,13 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
       const slot = await takeAccountSlot(dispatcher, of, { tried: new Set(tried), error: last });
       if (!("verdict" in slot)) return slot;
       const outlook = last === null ? null : pool.outlook(of.routes);
-      throw describeNoAccount({ publicModel: of.request.publicModel, noSlot: slot, last, outlook });
+      throw describeNoAccount({
+        publicModel: of.request.publicModel,
+        noSlot: slot,
+        last,
+        unable: null,
+        outlook,
+      });
     },
   };
 }

@@ -6,7 +6,7 @@
 
 import { type UpstreamFailure, upstreamFailure } from "../../accounts/failure.ts";
 import { upstreamRequestId } from "../../accounts/headers.ts";
-import { isPending } from "../../base/maybe-promise.ts";
+import { isPending, type MaybePromise } from "../../base/maybe-promise.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { ApiError } from "../../errors.ts";
 import type { LimitLeases } from "../../limits/leases/limit-leases.ts";
@@ -85,8 +85,8 @@ export async function dispatch(
   const { request, step } = dispatchRequest;
   const retries = step?.retries ?? dispatcher.retries.open();
   const attemptsMax = step?.attemptsMax ?? dispatcher.attemptsMax;
-  /** Null as long as no attempt has failed. */
-  let failover: Failover | null = null;
+  /** Null as long as no attempt has failed, and no account is excluded. */
+  let failover = Failover.open(dispatcher, dispatchRequest);
   let noSlot: NoSlot = NONE_LEFT;
   try {
     for (let attempts = 0; attempts < attemptsMax; attempts++) {
@@ -101,13 +101,12 @@ export async function dispatch(
       let outcome: AttemptResult;
       try {
         dispatcher.loop.enter(dispatchRequest.endpoint.name, dispatchRequest.requestId);
-        const translated = needsTranslation(dispatchRequest, route)
-          ? await translateFor(dispatchRequest, route)
-          : null;
+        const prepared = prepareFor(dispatchRequest, route);
+        const translated = isPending(prepared) ? await prepared : prepared;
         if (translated instanceof ApiError) {
           // Another account may have the interface itself.
           failover ??= new Failover(dispatcher, dispatchRequest);
-          failover.recordUntranslatable(accountSlot, translated);
+          failover.recordUnusable(accountSlot, translated);
           continue;
         }
         // A process that was frozen must not send what other nodes may send by now.
@@ -142,7 +141,8 @@ export async function dispatch(
   }
   const last = failover?.error ?? null;
   const outlook = last === null ? null : dispatcher.pool.outlook(dispatchRequest.routes);
-  throw describeNoAccount({ publicModel: request.publicModel, noSlot, last, outlook });
+  const unable = failover?.unableError() ?? null;
+  throw describeNoAccount({ publicModel: request.publicModel, noSlot, last, unable, outlook });
 }
 
 function withSlot(content: WholeContent | StreamContent, accountSlot: AccountSlot): UpstreamResult {
@@ -152,8 +152,15 @@ function withSlot(content: WholeContent | StreamContent, accountSlot: AccountSlo
     : { kind: "response", response: content.response, upstreamHeaders, accountSlot };
 }
 
-function needsTranslation(dispatchRequest: DispatchRequest, route: AccountRoute): boolean {
-  return route.translation !== null || dispatchRequest.continuesStored;
+/** Returns null for a request that passes through, and an error if the account cannot be used. */
+function prepareFor(
+  dispatchRequest: DispatchRequest,
+  route: AccountRoute,
+): MaybePromise<TranslatedAttempt | ApiError | null> {
+  const { cap, request, continuesStored } = dispatchRequest;
+  // Another request may have found this out while this one waited.
+  if (cap?.isUnable(route)) return cap.unableError(request.publicModel);
+  return route.translation !== null || continuesStored ? translateFor(dispatchRequest, route) : null;
 }
 
 /** Returns the error of a request that the account's dialect cannot express. */

@@ -39,11 +39,22 @@ export class Failover implements PastFailures {
   readonly #services: FailoverServices;
   readonly #dispatchRequest: DispatchRequest;
   #isNotFoundElsewhere = false;
+  /** Some accounts were not used because they accept no output limit, which the request policy requires. */
+  #isUncapped = false;
 
   constructor(services: FailoverServices, dispatchRequest: DispatchRequest) {
     this.#services = services;
     this.#dispatchRequest = dispatchRequest;
     this.body = dispatchRequest.request.body;
+  }
+
+  /** Excludes accounts that have rejected the required output limit before. Null if there are none. */
+  static open(services: FailoverServices, dispatchRequest: DispatchRequest): Failover | null {
+    const unable = dispatchRequest.cap?.findUnable(dispatchRequest.routes) ?? [];
+    if (unable.length === 0) return null;
+    const failover = new Failover(services, dispatchRequest);
+    failover.#exclude(unable);
+    return failover;
   }
 
   /** Ends the failed attempt. Throws if the client has disconnected. Returns where the request may be sent next. */
@@ -61,27 +72,48 @@ export class Failover implements PastFailures {
     // No further attempt for a client that disconnected, even if its response would be drained.
     if (dispatchRequest.client.signal.aborted || dispatchRequest.client.realClient?.signal.aborted)
       throw clientGone();
+    const isLimitRejected = this.#isLimitRejected(route, failure);
+    if (dispatchRequest.cap?.isUnable(route)) {
+      this.#exclude([route]);
+      return "other_account";
+    }
     const flaw = failure.class === "rejected" ? await this.body.findJsonError() : null;
     const error = flaw ?? clientError(failure, messageAudience(dispatchRequest.request, route));
     this.error = moreUsefulFailure(this.error, error);
-    if (this.#removeObstacle(route, failure, error)) return "same_account";
+    // The upstream rejected a limit of the gateway: the next attempt omits it, or uses another parameter.
+    if (isLimitRejected || this.#removeObstacle(route, failure, error)) return "same_account";
     this.#isNotFoundElsewhere ||= failure.class === "not_here";
     this.tried.add(route);
     return mayFailOver(failure) ? "other_account" : "give_up";
   }
 
-  /** The account was not tried: its dialect cannot express the request. */
-  recordUntranslatable(accountSlot: AccountSlot, error: ApiError): void {
+  /** The error if no account is left except those that must not be used; null if there are none of these. */
+  unableError(): ApiError | null {
+    const { cap, request } = this.#dispatchRequest;
+    return this.#isUncapped && cap !== null ? cap.unableError(request.publicModel) : null;
+  }
+
+  /** The account was not tried: its dialect cannot express the request, or it accepts no output limit. */
+  recordUnusable(accountSlot: AccountSlot, error: ApiError): void {
     this.tried.add(accountSlot.route);
     this.error = moreUsefulFailure(this.error, error);
     accountSlot.release(null);
   }
 
+  #isLimitRejected(route: AccountRoute, failure: UpstreamFailure): boolean {
+    const { cap, searchCap } = this.#dispatchRequest;
+    return (
+      cap?.recordRejection(route, failure) === true || searchCap?.recordRejection(route, failure) === true
+    );
+  }
+
+  #exclude(unable: readonly AccountRoute[]): void {
+    this.#isUncapped = true;
+    for (const route of unable) this.tried.add(route);
+  }
+
   /** Returns true if the request was changed so that the same account may accept it. */
   #removeObstacle(route: AccountRoute, failure: UpstreamFailure, error: ApiError): boolean {
-    // The upstream rejected a limit of the gateway: the next attempt omits it, or uses another parameter.
-    const { cap, searchCap } = this.#dispatchRequest;
-    if (cap?.recordRejection(route, failure) || searchCap?.recordRejection(route, failure)) return true;
     if (route.translation !== null || this.#dispatchRequest.continuesStored)
       return isStateRejected(failure) && this.#dispatchRequest.openTranslator().dropState();
     // The conversation started on another account. Without the reasoning that only that account can read, this one can

@@ -24,12 +24,15 @@ export interface NoAccount {
   readonly noSlot: NoSlot;
   /** The most useful error of the attempts; null if there was none. */
   readonly last: ApiError | null;
+  /** The error if only accounts were left that must not be used; null if there are none. */
+  readonly unable: ApiError | null;
   /** Of all accounts of the model; null if one of them is free, or if nothing was tried. */
   readonly outlook: Outlook | null;
 }
 
 /** A "not found" of one account is not final while another account may have what the request names. */
-export function describeNoAccount({ publicModel, noSlot, last, outlook }: NoAccount): ApiError {
+export function describeNoAccount({ publicModel, noSlot, last, unable, outlook }: NoAccount): ApiError {
+  if (last === null && unable !== null && !mayServeLater(noSlot.verdict)) return unable;
   if (last === null || (last.status === 404 && mayServeLater(noSlot.verdict)))
     return describe(publicModel, noSlot);
   return withRetryTime(last, outlook);
