@@ -4,23 +4,33 @@
  */
 
 import { type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
+import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { ApiError } from "../../errors.ts";
 import type { PolicyActions } from "../../observe/policy-actions.ts";
 import type { RequestPolicy } from "../../policy/request-policy.ts";
+import { RULE_PLACES } from "../../protocols/request-policy/apply-rules.ts";
 import { rejectInputs } from "../../protocols/request-policy/inputs-rule.ts";
 import type { PolicyChange } from "../../protocols/request-policy/policy-body.ts";
 import { violation } from "../../protocols/request-policy/policy-body.ts";
 import type { BodyRules } from "../../records/request-policy.ts";
+import type { Db } from "../../store/engine/db.ts";
 import type { InputCounter } from "../metering/count-input.ts";
 import type { InputEstimates } from "../metering/input-estimate.ts";
 import type { RequestReader } from "../request/read-request.ts";
 import type { AdmittedRequest } from "../request-context.ts";
+import { lookUpStoredTokens } from "../response-calls/stored-tokens.ts";
+import { findOrigin } from "../steps/conversation-holder.ts";
+import type { ResponseRoutes } from "../stored-responses/response-routes.ts";
 
 export interface RequestPolicyServices {
   readonly requests: Pick<RequestReader, "restrict">;
   readonly estimates: Pick<InputEstimates, "estimate">;
   readonly inputCounter: Pick<InputCounter, "countRequest">;
   readonly policyActions: PolicyActions;
+  /** For conversations that an upstream stores. */
+  readonly responses: Pick<ResponseRoutes, "find" | "findMessage">;
+  readonly db: Db;
+  readonly billingEngine: Pick<BillingEngine, "findUnbookedRow">;
 }
 
 /** Returns a promise only for a long body, and where the input must be counted. */
@@ -94,16 +104,39 @@ function rejectImages({ request }: AdmittedRequest, { inputsMax }: BodyRules): v
 
 /** An estimate may be too high, so a request is rejected by a count only. */
 function checkInputTokens(
-  { estimates, inputCounter }: RequestPolicyServices,
-  { request, endpoint, caller }: AdmittedRequest,
+  services: RequestPolicyServices,
+  context: AdmittedRequest,
   max: number,
 ): MaybePromise<void> {
-  if (estimates.estimate(request.publicModel, request.inputSize()) <= max) return undefined;
-  const countable = { request, output: endpoint.output, owner: caller.key.id };
-  return inputCounter.countRequest(countable).then((tokens) => {
-    if (tokens > max)
-      throw violation("input", `the input has about ${tokens} tokens, and at most ${max} are allowed.`);
+  const { request, endpoint, caller } = context;
+  return whenReady(countEarlierTokens(services, context), (earlier) => {
+    if (services.estimates.estimate(request.publicModel, request.inputSize()) + earlier <= max)
+      return undefined;
+    const countable = { request, output: endpoint.output, owner: caller.key.id };
+    return services.inputCounter.countRequest(countable).then((counted) => {
+      const tokens = counted + earlier;
+      if (tokens <= max) return;
+      const [param = "input"] = RULE_PLACES.input_tokens[endpoint.interface] ?? [];
+      const scope = earlier > 0 ? "the input and the earlier conversation have" : "the input has";
+      throw violation(param, `${scope} about ${tokens} tokens, and at most ${max} are allowed.`);
+    });
   });
+}
+
+const BYTES_PER_TOKEN = 4;
+
+/** The conversation that the request continues. 0 if an upstream stores it and reported no length. */
+function countEarlierTokens(services: RequestPolicyServices, context: AdmittedRequest): MaybePromise<number> {
+  const { request, storedConversation } = context;
+  if (request.previousResponseId === null) return 0;
+  if (storedConversation !== null) {
+    const { record, turns } = storedConversation;
+    const bytes = () => turns.reduce((sum, turn) => sum + turn.length, 0);
+    return record.tokens ?? Math.ceil(bytes() / BYTES_PER_TOKEN);
+  }
+  return findOrigin(services.responses, context, request.previousResponseId)
+    .then((origin) => lookUpStoredTokens(services, origin))
+    .then((tokens) => tokens ?? 0);
 }
 
 /** The header that names every change: `output_tokens=16000, tools=-web_search`. */
