@@ -2,10 +2,11 @@ import { expect, test } from "bun:test";
 import { countTokens } from "gpt-tokenizer/encoding/o200k_base";
 import { lookUpEndpoint } from "../../protocols/endpoints.ts";
 import type { EndpointName } from "../../protocols/shared/endpoint.ts";
+import { GEMINI_MEDIA_EXAMPLES, MEDIA_EXAMPLES } from "../../protocols/shared/media-members.test-support.ts";
+import { MEDIA_TOKENS } from "../../protocols/shared/media-members.ts";
 import { corpusText, createRandom } from "./corpus.test-support.ts";
 import { countResponse, countTexts } from "./count-request.ts";
 import { INPUT_COUNTER } from "./input-counter.test-support.ts";
-import { MEDIA_TOKENS } from "./media.ts";
 
 const countBody = (body: Uint8Array, endpoint: EndpointName) =>
   INPUT_COUNTER.countBody({ body, output: lookUpEndpoint(endpoint).output, owner: "a" });
@@ -38,6 +39,16 @@ test("an image has a fixed count, independent of its bytes", async () => {
   });
   expect(await input(message(10), "chat.completions")).toBe(MEDIA_TOKENS + 7);
   expect(await input(message(1_000_000), "chat.completions")).toBe(MEDIA_TOKENS + 7);
+});
+
+test.each(MEDIA_EXAMPLES)("`$name` has a fixed count, inline: $isInline", async ({ part }) => {
+  const body = { messages: [{ role: "user", content: [part] }] };
+  expect(await input(body, "chat.completions")).toBe(MEDIA_TOKENS + 7);
+});
+
+test.each(GEMINI_MEDIA_EXAMPLES)("Gemini's `$name` has a fixed count", async ({ part }) => {
+  const body = { contents: [{ role: "user", parts: [part] }] };
+  expect(await input(body, "gemini.generate_content")).toBe(MEDIA_TOKENS + 7);
 });
 
 test("the input of a response counts its items, instructions and tools", async () => {

@@ -4,9 +4,13 @@ import { wholeBytesPart } from "../../base/parts.ts";
 import { isObject, parseJson } from "../../json/parse.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import { findEventFault, SCANNED_EVENT } from "../../protocols/shared/event-bounds.ts";
+import {
+  GEMINI_MEDIA_MEMBER_NAMES,
+  MEDIA_MEMBER_NAMES,
+  MEDIA_TOKENS,
+} from "../../protocols/shared/media-members.ts";
 import { readWholeResponseTexts } from "../../protocols/shared/response-text.ts";
 import { countingTurns } from "./counting-turns.ts";
-import { MEDIA_TOKENS } from "./media.ts";
 import type { CountedOutput } from "./output-counter.ts";
 import { safeCut } from "./safe-cut.ts";
 import { loadTokenizer } from "./tokenizer.ts";
@@ -37,17 +41,7 @@ const STRUCTURE_FIELDS: ReadonlySet<string> = new Set([
   "signature",
   "tool_use_id",
 ]);
-const MEDIA_FIELDS: ReadonlySet<string> = new Set([
-  "image_url",
-  "input_audio",
-  "file_data",
-  "file_id",
-  "file_url",
-  "video_url",
-  "inlineData",
-  "inline_data",
-  "fileData",
-]);
+const MEDIA_FIELDS: ReadonlySet<string> = new Set([...MEDIA_MEMBER_NAMES, ...GEMINI_MEDIA_MEMBER_NAMES]);
 /** Fields that the model reads as JSON, or in a form of about that length. */
 const SCHEMA_FIELDS = ["tools", "functions", "response_format", "text"] as const;
 

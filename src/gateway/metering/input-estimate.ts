@@ -5,7 +5,7 @@
  */
 
 import type { InputSize } from "../../protocols/shared/input-size.ts";
-import { MEDIA_TOKENS } from "./media.ts";
+import { MEDIA_TOKENS } from "../../protocols/shared/media-members.ts";
 
 export interface InputEstimates {
   estimate(model: string, size: InputSize): number;

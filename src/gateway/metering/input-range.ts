@@ -5,9 +5,10 @@
 
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { InputReach } from "../../protocols/shared/input-reach.ts";
+import { MEDIA_TOKENS } from "../../protocols/shared/media-members.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { type InputEstimates, OVERHEAD_TOKENS } from "./input-estimate.ts";
-import { MEDIA_TOKENS, PICTURE_TOKENS_MAX } from "./media.ts";
+import { PICTURE_TOKENS_MAX } from "./media.ts";
 
 /** If the model's context window is not known. */
 const CONTEXT_TOKENS_UNKNOWN = 128_000;

@@ -1,5 +1,3 @@
-/** The approximate tokens of an image of ordinary size; also used for audio and files. */
-export const MEDIA_TOKENS = 1_000;
 /** No known model reads more tokens from one image. */
 export const PICTURE_TOKENS_MAX = 16_384;
 

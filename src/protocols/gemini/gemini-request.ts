@@ -10,9 +10,10 @@ import type { RequestedTier } from "../../money/token-counts.ts";
 import { readConversationStart } from "../shared/conversation-name.ts";
 import type { Endpoint } from "../shared/endpoint.ts";
 import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
-import { estimateTokens, type InputSize, measureInputSize } from "../shared/input-size.ts";
+import { estimateTokens, type InputSize, inlineMarkers, measureInputSize } from "../shared/input-size.ts";
 import type { JsonRequestLimits } from "../shared/json-request.ts";
 import { checkListBounds } from "../shared/list-bounds.ts";
+import { GEMINI_BASE64_MEMBERS } from "../shared/media-members.ts";
 import type { InputText, ModelRequest, RequestBody, ScannedBody } from "../shared/request.ts";
 import { type SearchOffer, UNLIMITED_SEARCH } from "../shared/search-limit.ts";
 import { readRequestedTier } from "../shared/service-tier.ts";
@@ -29,8 +30,7 @@ import {
 } from "./gemini-fields.ts";
 import { type GeminiFindings, searchGeminiBody } from "./gemini-splices.ts";
 
-/** The members that contain media as Base64 in their `data`. */
-const INLINE_MEDIA = [Buffer.from('"inlineData"'), Buffer.from('"inline_data"')];
+const INLINE_MARKERS = inlineMarkers(GEMINI_BASE64_MEMBERS);
 
 /** What the inspection thread found in a long body. Plain data. */
 export interface GeminiInspection {
@@ -152,7 +152,7 @@ class GeminiRequest implements ModelRequest {
   }
 
   inputSize(): InputSize {
-    this.#size ??= measureInputSize(partBytes(this.#part), INLINE_MEDIA);
+    this.#size ??= measureInputSize(partBytes(this.#part), INLINE_MARKERS);
     return this.#size;
   }
 

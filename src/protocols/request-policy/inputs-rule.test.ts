@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { lookUpEndpoint } from "../endpoints.ts";
+import { GEMINI_MEDIA_EXAMPLES, MEDIA_EXAMPLES } from "../shared/media-members.test-support.ts";
+import { GEMINI_MEDIA_MEMBERS } from "../shared/media-members.ts";
 import { apply, rejection, type Tested } from "./apply-rules.test-support.ts";
 
 describe("inputs", () => {
@@ -65,6 +67,28 @@ describe("inputs", () => {
     ["gemini", gemini({ inline_data: { mime_type: "application/pdf", data: "x" } })],
   ] as const)("more are rejected: %s %j", (tested, body) => {
     expect(check(tested, body)).toBe("policy_violation");
+  });
+
+  test.each(MEDIA_EXAMPLES)("`$name` counts as what it holds, inline: $isInline", (example) => {
+    const { name, kind, part, isInline, holds } = example;
+    const others = { images: 0, files: 0, audio: 0, [kind]: 1 };
+    const code = (tested: object, max: object) => rejection("chat", chat(tested), { inputsMax: max })?.code;
+    expect(code(part, others)).toBeUndefined();
+    expect(code(part, { [kind]: 0 })).toBe("policy_violation");
+    expect(code(part, { urls: 0 })).toBe(isInline || holds !== "address" ? undefined : "policy_violation");
+    expect(code({ type: name }, { [kind]: 0 })).toBe(example.isPartType ? "policy_violation" : undefined);
+  });
+
+  test.each(GEMINI_MEDIA_EXAMPLES)("Gemini's `$name` counts by its media type", ({ part, isInline }) => {
+    const code = (max: object) => rejection("gemini", gemini(part), { inputsMax: max })?.code;
+    expect(code({ images: 1, files: 0, audio: 0 })).toBeUndefined();
+    expect(code({ images: 0 })).toBe("policy_violation");
+    expect(code({ urls: 0 })).toBe(isInline ? undefined : "policy_violation");
+  });
+
+  test("Gemini's members are rejected in two spellings at once", () => {
+    for (const { name, snakeName } of GEMINI_MEDIA_MEMBERS)
+      expect(check("gemini", gemini({ [name]: {}, [snakeName]: {} }))).toBe("duplicate_parameter");
   });
 
   test("Gemini's embeddings have images, too", () => {

@@ -15,7 +15,14 @@ import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import { type BodyRules, INPUT_KINDS, type InputKind } from "../../records/request-policy.ts";
 import { caseVariantError } from "../shared/case-variant-error.ts";
-import { MEDIA_MEMBERS } from "../shared/media-members.ts";
+import {
+  ADDRESS_MEMBER,
+  GEMINI_MEDIA_MEMBER_NAMES,
+  GEMINI_MEDIA_MEMBERS,
+  MEDIA_MEMBER_NAMES,
+  MEDIA_MEMBERS,
+  type MediaKind,
+} from "../shared/media-members.ts";
 import { repeatedError } from "../shared/repeated-error.ts";
 import { type PolicyBody, violation } from "./policy-body.ts";
 
@@ -65,30 +72,25 @@ const NAMES: Readonly<Record<InputKind, string>> = {
 };
 
 /** The types of parts that are no text. They are compared as bytes: nearly all parts are text. */
-const MEDIA_TYPES = {
-  image: "images",
-  input_image: "images",
-  image_url: "images",
-  computer_screenshot: "images",
-  audio: "audio",
-  input_audio: "audio",
-  audio_url: "audio",
-  video: "audio",
-  input_video: "audio",
-  video_url: "audio",
-  file: "files",
-  input_file: "files",
-  document: "files",
-  document_url: "files",
-  container_upload: "files",
-} as const satisfies Record<string, InputKind>;
-type MediaType = keyof typeof MEDIA_TYPES;
-const WANTED_TYPES = wantedFields(Object.keys(MEDIA_TYPES) as MediaType[]);
+const MEDIA_TYPES: ReadonlyMap<string, InputKind> = new Map<string, InputKind>([
+  ["image", "images"],
+  ["input_image", "images"],
+  ["computer_screenshot", "images"],
+  ["audio", "audio"],
+  ["video", "audio"],
+  ["input_video", "audio"],
+  ["file", "files"],
+  ["input_file", "files"],
+  ["document", "files"],
+  ["container_upload", "files"],
+  ...MEDIA_MEMBERS.filter(({ isPartType }) => isPartType).map(({ name, kind }) => [name, kind] as const),
+]);
+const WANTED_TYPES = wantedFields([...MEDIA_TYPES.keys()]);
 
 /** Parts of a conversation that contain others. Arguments of calls are not descended into: they are data. */
 const CONTAINERS = ["content", "output", "parts", "functionResponse", "function_response"] as const;
-const MEMBERS = [...CONTAINERS, "type", "source", ...MEDIA_MEMBERS] as const;
-const GEMINI_MEMBERS = [...CONTAINERS, "inlineData", "inline_data", "fileData", "file_data"] as const;
+const MEMBERS = [...CONTAINERS, "type", "source", ...MEDIA_MEMBER_NAMES] as const;
+const GEMINI_MEMBERS = [...CONTAINERS, ...GEMINI_MEDIA_MEMBER_NAMES] as const;
 type Member = (typeof MEMBERS)[number] | (typeof GEMINI_MEMBERS)[number];
 type Part = ObjectReading<Member>["fields"];
 
@@ -97,6 +99,12 @@ const WANTED = wantedFields<Member>(MEMBERS, { rejectsCaseVariants: true });
 const SOURCE_WANTED = wantedFields(["type", "content"], { rejectsCaseVariants: true });
 const GEMINI_WANTED = wantedFields<Member>(GEMINI_MEMBERS);
 const CONTAINER_NAMES: ReadonlySet<string> = new Set(CONTAINERS);
+const ADDRESSES = MEDIA_MEMBERS.filter(({ holds }) => holds === "address");
+const MEMBERS_BY_NAME = new Map<string, (typeof MEDIA_MEMBERS)[number]>(
+  MEDIA_MEMBERS.map((member) => [member.name, member]),
+);
+/** A part with members of several kinds is of the first of them. */
+const KIND_ORDER: Readonly<Record<MediaKind, number>> = { images: 0, audio: 1, files: 2 };
 
 /** Counts in one pass over the conversation. */
 class InputCount {
@@ -151,22 +159,20 @@ class InputCount {
   }
 
   #countPart(part: Part): void {
-    const { type, image_url: image, file_id: fileId } = part;
-    const kind = this.#findKind(type) ?? findMemberKind(part);
+    const kind = this.#findKind(part.type) ?? findMemberKind(part);
     if (kind === null) return;
     const sourceType = this.#sourceType;
     // A document of plain text, and one that consists of other parts, is no file.
     if (kind === "files" && (sourceType === "text" || sourceType === "content")) return;
     this.#counts[kind]++;
-    if (kind === "images" && (isSet(fileId) || sourceType === "file")) this.#counts.files++;
-    const addresses = [image, part.file_url, part.audio_url, part.video_url, part.document_url];
-    if (sourceType === "url" || addresses.some((value) => this.#isRemote(value))) this.#counts.urls++;
+    if (kind === "images" && (isSet(part.file_id) || sourceType === "file")) this.#counts.files++;
+    if (sourceType === "url" || ADDRESSES.some(({ name }) => this.#isRemote(part[name]))) this.#counts.urls++;
   }
 
   #findKind(type: JsonValue | undefined): InputKind | null {
     if (type?.kind !== "string") return null;
     const media = wantedString(this.#body.bytes, type.start, type.end, WANTED_TYPES);
-    return media === undefined ? null : MEDIA_TYPES[media];
+    return media === undefined ? null : (MEDIA_TYPES.get(media) ?? null);
   }
 
   /** Returns the end of the source, and keeps its type for the part that contains it. */
@@ -176,35 +182,38 @@ class InputCount {
     return end;
   }
 
-  /** A string, or an object with `url`; not one with the data itself. */
+  /** A string, or an object with an address; not one with the data itself. */
   #isRemote(value: JsonValue | undefined): boolean {
     if (value === undefined) return false;
     if (value.kind === "string") return !isDataUrl(this.#body.bytes, value);
     if (value.kind !== "object") return false;
-    const url = this.#body.members(value, ["url"], "image_url").get("url");
+    const url = this.#body.members(value, [ADDRESS_MEMBER], "image_url").get(ADDRESS_MEMBER);
     return url?.kind === "string" && !isDataUrl(this.#body.bytes, url);
   }
 
-  #countGeminiPart({ inlineData, inline_data, fileData, file_data }: Part): void {
-    if (inlineData !== undefined && inline_data !== undefined) rejectRepeated("inlineData");
-    if (fileData !== undefined && file_data !== undefined) rejectRepeated("fileData");
-    const stored = fileData ?? file_data;
-    for (const media of [inlineData ?? inline_data, stored]) {
+  #countGeminiPart(part: Part): void {
+    for (const { name, snakeName, holds } of GEMINI_MEDIA_MEMBERS) {
+      const { [name]: camel, [snakeName]: snake } = part;
+      if (camel !== undefined && snake !== undefined) rejectRepeated(name);
+      const media = camel ?? snake;
       if (media?.kind !== "object") continue;
-      const mimeType = this.#body.members(media, ["mimeType"], "inlineData").get("mimeType");
+      const mimeType = this.#body.members(media, ["mimeType"], name).get("mimeType");
       this.#counts[mediaKind((mimeType === undefined ? null : this.#body.text(mimeType)) ?? "")]++;
       // A file that Google stores, or a video at a URL.
-      if (media === stored) this.#counts.urls++;
+      if (holds === "reference") this.#counts.urls++;
     }
   }
 }
 
-/** A part without a known type, by the members that only media have. */
-function findMemberKind(part: Part): InputKind | null {
-  if (isSet(part.image_url)) return "images";
-  if (isSet(part.input_audio) || isSet(part.audio_url) || isSet(part.video_url)) return "audio";
-  const files = [part.file_data, part.file_id, part.file_url, part.document_url];
-  return files.some(isSet) ? "files" : null;
+/** A part without a known type, by the members that only media have. Nearly all parts have hardly any member. */
+function findMemberKind(part: Part): MediaKind | null {
+  let found: MediaKind | null = null;
+  for (const name in part) {
+    const member = MEMBERS_BY_NAME.get(name);
+    if (member === undefined || !isSet(part[member.name])) continue;
+    if (found === null || KIND_ORDER[member.kind] < KIND_ORDER[found]) found = member.kind;
+  }
+  return found;
 }
 
 function rejectRepeated(name: string): never {

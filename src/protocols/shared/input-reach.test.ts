@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { type InputReach, measureInputReach } from "./input-reach.ts";
 import { measureInputSize } from "./input-size.ts";
+import { GEMINI_MEDIA_EXAMPLES, MEDIA_EXAMPLES } from "./media-members.test-support.ts";
 
 const ofText = (json: string): InputReach => {
   const body = Buffer.from(json);
@@ -78,6 +79,21 @@ describe("the input that a request can reach", () => {
     [{ generationConfig: { responseJsonSchema: { type: "object" } } }, { hasSchema: true }],
   ] as const)("includes the references of case %#", (body, found) => {
     expect(reachOf(body)).toMatchObject({ ...NOTHING, ...found });
+  });
+
+  test.each(MEDIA_EXAMPLES)("includes what `$name` holds, inline: $isInline", ({ kind, part, isInline }) => {
+    const { pictures, remotePictures, files, remoteFiles } = reachOf(content(part));
+    expect({ pictures, files }).toEqual(
+      kind === "images" ? { pictures: 1, files: 0 } : { pictures: 0, files: 1 },
+    );
+    // Of audio and video, the address is not read.
+    expect(remotePictures + remoteFiles).toBe(isInline || kind === "audio" ? 0 : 1);
+  });
+
+  test.each(GEMINI_MEDIA_EXAMPLES)("includes what Gemini's `$name` holds", ({ part, isInline }) => {
+    expect(reachOf({ contents: [{ parts: [part] }] })).toMatchObject(
+      isInline ? { ...NOTHING, pictures: 1 } : { ...NOTHING, files: 1, remoteFiles: 1 },
+    );
   });
 
   test.each([

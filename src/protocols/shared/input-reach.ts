@@ -18,7 +18,7 @@ import {
   stringEnd,
 } from "../../json/walk.ts";
 import type { InputSize } from "./input-size.ts";
-import { MEDIA_MEMBERS } from "./media-members.ts";
+import { MEDIA_MEMBER_NAMES } from "./media-members.ts";
 import { readText } from "./read-text.ts";
 import { classifyGeminiTool, classifyToolType } from "./tool-kinds.ts";
 
@@ -46,7 +46,7 @@ export interface InputReach {
 /** Members that mean more than their own text, and the members of the body that contain them. */
 const MEMBERS = wantedFields([
   "url",
-  ...MEDIA_MEMBERS,
+  ...MEDIA_MEMBER_NAMES,
   "media_type",
   "web_search_options",
   "search_parameters",

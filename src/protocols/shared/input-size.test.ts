@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { measureInputSize } from "./input-size.ts";
+import { inlineMarkers, measureInputSize } from "./input-size.ts";
+import { GEMINI_MEDIA_EXAMPLES, MEDIA_EXAMPLES } from "./media-members.test-support.ts";
+import { GEMINI_BASE64_MEMBERS } from "./media-members.ts";
 
 const sizeOf = (json: unknown) => measureInputSize(Buffer.from(JSON.stringify(json)));
 const BASE64 = "iVBORw0KGgo".repeat(3_000);
@@ -22,6 +24,19 @@ test("images, files and audio do not count as text", () => {
   const { textBytes, media } = sizeOf(body);
   expect(media).toBe(4);
   expect(textBytes).toBeLessThan(600);
+});
+
+test.each(MEDIA_EXAMPLES)("the data of `$name` does not count as text, inline: $isInline", (example) => {
+  const { textBytes, media } = sizeOf(chat([example.part]));
+  expect(media).toBe(example.isInline ? 1 : 0);
+  expect(textBytes).toBeLessThan(200);
+});
+
+test.each(GEMINI_MEDIA_EXAMPLES)("the data of Gemini's `$name` does not count as text", (example) => {
+  const body = Buffer.from(JSON.stringify({ contents: [{ parts: [example.part] }] }));
+  const { textBytes, media } = measureInputSize(body, inlineMarkers(GEMINI_BASE64_MEMBERS));
+  expect(media).toBe(example.isInline ? 1 : 0);
+  expect(textBytes).toBeLessThan(200);
 });
 
 test("text that looks like an image is counted as text", () => {

@@ -3,6 +3,7 @@
 import { decodeText, findBytes } from "../../base/bytes.ts";
 import { scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { COLON, colonEnd, OBJECT_OPEN, QUOTE, SPACE, stringEnd, valueEnd } from "../../json/walk.ts";
+import { BASE64_MEMBERS, DATA_URL_MEMBERS, MEDIA_TOKENS } from "./media-members.ts";
 
 export interface InputSize {
   /** The bytes of the body without media. */
@@ -15,21 +16,26 @@ const DATA_URL = Buffer.from(";base64,");
 const SOURCE = Buffer.from('"source"');
 const SOURCE_FIELDS = wantedFields(["type", "data"]);
 const SOURCE_DEPTH_MAX = 4;
-const AUDIO = [Buffer.from('"input_audio"')];
 const DATA = Buffer.from('"data"');
 /** `data:` and a media type are between the opening quote and the marker. */
 const DATA_URL_HEAD_BYTES_MAX = 160;
 /** A brace, a colon and perhaps the format are between the marker and its data. */
 const INLINE_HEAD_BYTES_MAX = 128;
 /** A data URL is an image or file only under these names. In a text it is read, and charged, as text. */
-const MEDIA_KEYS: ReadonlySet<string> = new Set(["url", "image_url", "file_data", "video_url", "file_url"]);
+const MEDIA_KEYS: ReadonlySet<string> = new Set(DATA_URL_MEMBERS);
 const KEY_BYTES_MAX = 16;
 
+export function inlineMarkers(members: readonly string[]): readonly Uint8Array[] {
+  return members.map((name) => Buffer.from(`"${name}"`));
+}
+
+const INLINE_MARKERS = inlineMarkers(BASE64_MEMBERS);
+
 /**
- * One pass for each marker: every search near one has a bounded distance. `inlineMarkers` are the members that contain
- * media as Base64 in their `data`.
+ * One pass for each marker: every search near one has a bounded distance. `markers` are the members that contain media
+ * as Base64 in their `data`.
  */
-export function measureInputSize(body: Uint8Array, inlineMarkers: readonly Uint8Array[] = AUDIO): InputSize {
+export function measureInputSize(body: Uint8Array, markers = INLINE_MARKERS): InputSize {
   const size: InputSize = { textBytes: body.length, media: 0 };
   for (let at = nextMarker(body, DATA_URL, 0); at !== -1; at = nextMarker(body, DATA_URL, at)) {
     const open = quoteBefore(body, at, DATA_URL_HEAD_BYTES_MAX);
@@ -37,7 +43,7 @@ export function measureInputSize(body: Uint8Array, inlineMarkers: readonly Uint8
     at += DATA_URL.length;
     if (isMedia) at = skipMedia(body, open, size);
   }
-  for (const marker of inlineMarkers) skipInlineMedia(body, marker, size);
+  for (const marker of markers) skipInlineMedia(body, marker, size);
   skipSourceMedia(body, size);
   return size;
 }
@@ -126,8 +132,6 @@ function skipSpaceBefore(body: Uint8Array, from: number): number {
 }
 
 const BYTES_PER_TOKEN = 4;
-/** The usual tokens of an image. */
-const MEDIA_TOKENS = 1_000;
 const OUTPUT_TOKENS_DEFAULT = 500;
 
 /**
