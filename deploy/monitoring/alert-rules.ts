@@ -116,8 +116,9 @@ export const ALERT_RULES: readonly AlertRule[] = [
     query: `${q.series("gateway_coordinator_up")} == 0`,
     for: "1m",
     severity: "warning",
-    summary: "{{ $labels.instance }} divides limits without the other nodes.",
-    action: "Each node serves its share. Check Redis or PostgreSQL and the log (coordinator_lost).",
+    summary: "{{ $labels.instance }} cannot borrow limits.",
+    action:
+      "Each node serves its share, or rejects requests with limits. Check Redis or PostgreSQL and the log (coordinator_lost, limits_closed).",
   },
   {
     name: "GatewayUsageExportBehind",

@@ -90,12 +90,13 @@ describe("the alert conditions", () => {
     expect(rulesIn(emptyFor(60_000))).toEqual([["pool_empty", "grp_1"]]);
   });
 
-  test("contain the nodes that are silent, have lost their coordinator, or have a wrong clock", () => {
+  test("contain the nodes that are silent, have lost their coordinator, wait for others to declare, or have a wrong clock", () => {
     const rulesOf = (change: Partial<NodeRecord>, lost: string[] = []) =>
       rulesIn({ nodes: [{ ...NODE, ...change }], uncoordinatedNodeIds: new Set(lost) });
     expect(rulesOf({})).toEqual([]);
     expect(rulesOf({ sinceHeartbeatMs: 29_999 })).toEqual([]);
     expect(rulesOf({}, ["inc_1"])).toEqual([["coordinator_lost", "inc_1"]]);
+    expect(rulesOf({ coordinator: "redis_closed" })).toEqual([["limits_closed", "inc_1"]]);
     expect(rulesOf({ clockSkewMs: 2_000 })).toEqual([]);
     expect(rulesOf({ clockSkewMs: -2_001 })).toEqual([["clock_skew", "inc_1"]]);
     // What a silent node published last may be out of date.

@@ -215,6 +215,7 @@ export function isOver(alert: AlertRecord, view: AlertView, rules: AlertsRecord)
       return true;
     case "node_silent":
     case "coordinator_lost":
+    case "limits_closed":
     case "clock_skew":
       return view.nodes !== null;
     case "database_failover":

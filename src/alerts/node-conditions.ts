@@ -1,7 +1,7 @@
 /** The alert conditions of the installation itself: its nodes, their coordinator and clocks, and its database. */
 
 import type { AlertDetails, AlertRule } from "../store/alerts/alerts.ts";
-import { findCondition, hasWrongClock, type NodeRecord } from "../store/nodes/nodes.ts";
+import { findCondition, hasClosedLimits, hasWrongClock, type NodeRecord } from "../store/nodes/nodes.ts";
 import type { AlertCondition, AlertView } from "./alert-view.ts";
 
 /** A rule that is checked for each node. All nodes read the same list, so its alerts are posted once. */
@@ -28,6 +28,13 @@ const NODE_RULES: readonly NodeRule[] = [
     applies: (node, { uncoordinatedNodeIds }) => isCurrent(node) && uncoordinatedNodeIds.has(node.id),
     describe: () =>
       "cannot reach the coordinator of limits. If another node reaches it, this one rejects requests with limits; otherwise on_coordinator_loss decides. Check Redis or PostgreSQL and its network; the log line coordinator_lost has the reason.",
+    details: ({ coordinator }) => ({ coordinator: coordinator ?? "" }),
+  },
+  {
+    rule: "limits_closed",
+    applies: (node) => isCurrent(node) && hasClosedLimits(node),
+    describe: () =>
+      "rejects requests with limits: the coordinator has lost its state, and a registered node has not declared what it holds. The log line limits_closed names the processes that are missing. Stop them, or restore their connection to the coordinator.",
     details: ({ coordinator }) => ({ coordinator: coordinator ?? "" }),
   },
   {

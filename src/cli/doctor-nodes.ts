@@ -11,6 +11,7 @@ import { SCHEMA_KNOWN } from "../store/migrations/index.ts";
 import { listSetAsideHolds } from "../store/money/set-aside-holds.ts";
 import {
   findCondition,
+  hasClosedLimits,
   hasLostCoordinator,
   hasWrongClock,
   listNodes,
@@ -29,6 +30,7 @@ export async function checkNodes(db: Db): Promise<Finding[]> {
     ...checkVersions(nodes),
     ...checkSilent(nodes),
     ...checkCoordinators(nodes),
+    ...checkClosedLimits(nodes),
   ];
   if (isSharedServer(db)) findings.push(...(await checkClocks(db, nodes)), ...(await checkPrivileges(db)));
   return findings;
@@ -148,6 +150,18 @@ function checkCoordinators(nodes: readonly NodeRecord[]): Finding[] {
         "coordinator",
         `${describeNode(node)} cannot reach the coordinator of limits: if another node reaches it, this one rejects requests with limits; otherwise \`on_coordinator_loss\` decides`,
         "Check Redis or PostgreSQL and the network of this node. Its log line coordinator_lost has the reason.",
+      ),
+    );
+}
+
+function checkClosedLimits(nodes: readonly NodeRecord[]): Finding[] {
+  return nodes
+    .filter(hasClosedLimits)
+    .map((node) =>
+      warned(
+        "coordinator",
+        `${describeNode(node)} rejects requests with limits: the coordinator has lost its state, and a registered node has not declared what it holds`,
+        "The log line limits_closed names the processes that are missing. Stop them, or restore their connection to the coordinator.",
       ),
     );
 }

@@ -12,7 +12,7 @@ import type { LivePolicy } from "../policy/live-policy.ts";
 import { openDb } from "../store/engine/db.ts";
 import { isSharedServer } from "../store/engine/dialect.ts";
 import { markWindowsUnread } from "../store/engine/limit-coordination.ts";
-import { listCoordinatedNodes } from "../store/nodes/nodes.ts";
+import { listCoordinatedNodes, nameCoordinator } from "../store/nodes/nodes.ts";
 import type { BillingServices } from "./billing.ts";
 import type { ProcessContext } from "./process-context.ts";
 import type { ThisNode } from "./this-node.ts";
@@ -70,15 +70,17 @@ async function openLeases(
     onStateChange(coordinator, state, reason) {
       if (state === "up") log.info("coordinator_restored", { coordinator: coordinator.kind });
       else log.warn("coordinator_lost", { coordinator: coordinator.kind, reason });
-      void status.update({ coordinator: leases.state === "up" ? kind : `${kind}_lost` });
     },
+    onClosed: (coordinator, missing) =>
+      log.warn("limits_closed", { coordinator: coordinator.kind, missing: missing.join(" ") }),
+    publish: (contact) => status.update({ coordinator: nameCoordinator(kind, contact) }),
   });
   closers.add(() => leases.stop());
   // Earlier versions do not report their use. If only they ran, the coordinator may know windows from before them.
   const others = (await listCoordinatedNodes(db, clock)).filter(({ id }) => id !== self.id);
   if (others.every(({ isOlder }) => isOlder)) await markWindowsUnread(db);
   await leases.start();
-  await status.update({ coordinator: leases.state === "up" ? kind : `${kind}_lost` });
+  await status.update({ coordinator: nameCoordinator(kind, leases.contact) });
   return leases;
 }
 

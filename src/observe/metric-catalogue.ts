@@ -185,7 +185,7 @@ export const METRICS = {
   },
   gateway_coordinator_up: {
     type: "gauge",
-    help: "1 if the coordinator of limits answers, or if none is needed; 0 if this node does not reach it.",
+    help: "1 if the coordinator of limits lends, or if none is needed; 0 if this node does not reach it, or if it waits for declarations.",
     labels: [],
   },
   gateway_limit_share_wait_seconds: {

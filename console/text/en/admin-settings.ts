@@ -124,6 +124,7 @@ export const adminSettings = {
       slow_turns: "Slow event loop",
       node_silent: "Node silent",
       coordinator_lost: "Coordinator lost",
+      limits_closed: "Limits closed",
       clock_skew: "Clock differs",
       database_failover: "Database failover",
       database_away: "Database unavailable",

@@ -112,6 +112,7 @@ export const adminSettings: Area<"adminSettings"> = {
       slow_turns: "事件循环阻塞",
       node_silent: "节点无响应",
       coordinator_lost: "协调器失联",
+      limits_closed: "限额已关闭",
       clock_skew: "时钟偏差",
       database_failover: "数据库故障切换",
       database_away: "数据库不可用",

@@ -33,6 +33,8 @@ export const nodeLimits = {
     slotAskMs: 1_000,
     exhaustedMs: 200,
     closedMs: 5_000,
+    closedReportMs: 5_000,
+    undeclaredMaxMs: 75_000,
     recordsPerCallMax: 400,
     refundsPerCallMax: 4_000,
     windowsPerCallMax: 25,

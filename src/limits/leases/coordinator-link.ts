@@ -6,12 +6,12 @@
 import type { ClockBounds, ExchangeReply, LimitCoordinator } from "../coordinator/protocol.ts";
 import { CoordinatorClock } from "./coordinator-clock.ts";
 import { declareHoldings } from "./declare-holdings.ts";
+import { type EpochMembers, EpochWatch } from "./epoch-watch.ts";
 import { type LeaseTimers, sleep, withDeadline } from "./lease-timers.ts";
 import type { LeaseTiming } from "./lease-timing.ts";
 import type { LeasedRecord, LossShare, RecordLink } from "./leased-record.ts";
+import { type CoordinatorState, LinkHealth } from "./link-health.ts";
 import { type AskSource, PendingCall } from "./pending-call.ts";
-
-export type CoordinatorState = "up" | "lost";
 
 export interface CoordinatorLinkOptions {
   readonly coordinator: LimitCoordinator;
@@ -26,7 +26,7 @@ export interface CoordinatorLinkOptions {
   listRecords(): Iterable<LeasedRecord>;
   /** Requests that lack something, and have not asked for it. */
   listAsks(): Iterable<AskSource>;
-  listRegistered(): Promise<readonly string[]>;
+  listMembers(): Promise<EpochMembers>;
   /** A process has ended within the last minute. */
   hasUnknownUse(): boolean;
   /** The coordinator knows of such a process. */
@@ -34,6 +34,10 @@ export interface CoordinatorLinkOptions {
   /** Called after each reply that was applied. */
   onReply(records: readonly LeasedRecord[]): void;
   onStateChange(state: CoordinatorState, reason: string): void;
+  /** The coordinator lends nothing, because these processes have not declared. */
+  onClosed(missing: readonly string[]): void;
+  /** `hasLeft` or `isClosed` has changed. Resolves when it is published, or the database does not respond. */
+  onContactChange(): Promise<void>;
 }
 
 type LinkPhase = "opening" | "ready" | "stopped";
@@ -44,7 +48,7 @@ export class CoordinatorLink implements RecordLink {
   readonly #changed = new Set<LeasedRecord>();
   readonly #urgent = new Set<LeasedRecord>();
   #phase: LinkPhase = "opening";
-  #state: CoordinatorState = "up";
+  readonly #health: LinkHealth;
   #term: string | null = null;
   #epoch: string | null = null;
   #seq = 0;
@@ -53,22 +57,31 @@ export class CoordinatorLink implements RecordLink {
   #clock: CoordinatorClock | null = null;
   #repliedSentMs = Number.NEGATIVE_INFINITY;
   #validUntilMs = Number.NEGATIVE_INFINITY;
-  #respondedMs = 0;
-  #faults = 0;
   #isScheduled = false;
   /** The last call had no space for all that has changed. */
   #isBehind = false;
-  #isEpochOpen = true;
+  readonly #epochWatch: EpochWatch;
+  #hasLeft = false;
   #idle: (() => void)[] = [];
   readonly #startedMs: number;
 
   constructor(options: CoordinatorLinkOptions) {
     this.#options = options;
     this.#startedMs = options.monotonicMs();
+    this.#health = new LinkHealth(options);
+    this.#epochWatch = new EpochWatch({
+      ...options,
+      isStopped: () => this.#isStopped(),
+      onOpen: () => {
+        options.onContactChange();
+        options.onReply([]);
+        this.sendSoon();
+      },
+    });
   }
 
   get state(): CoordinatorState {
-    return this.#state;
+    return this.#health.state;
   }
 
   get coordinator(): LimitCoordinator {
@@ -82,6 +95,34 @@ export class CoordinatorLink implements RecordLink {
   /** A term was opened at least once. */
   get hasOpened(): boolean {
     return this.#epoch !== null;
+  }
+
+  /** The coordinator lends nothing, because processes that have not declared may hold everything. */
+  get isClosed(): boolean {
+    return this.#epochWatch.isClosed;
+  }
+
+  /** This node is cut off, holds nothing, and publishes that: the coordinator does not wait for it. */
+  get hasLeft(): boolean {
+    return this.#hasLeft;
+  }
+
+  /** Only rates are lost with the state of a coordinator. Windows stay lent. */
+  leave(): void {
+    const { coordinator, monotonicMs, timing, listRecords, onContactChange } = this.#options;
+    const nowMs = monotonicMs();
+    if (this.#hasLeft || !coordinator.serves.includes("rates") || this.isValid(nowMs)) return;
+    if (nowMs - this.#health.contactMs < timing.nodeTermMs) return;
+    for (const { holdings } of listRecords()) if (holdings.some(({ inUse }) => inUse > 0)) return;
+    this.#hasLeft = true;
+    void onContactChange();
+  }
+
+  /** Before it may hold something again. Resolves when that is published, or the database does not respond. */
+  async rejoin(): Promise<void> {
+    if (!this.#hasLeft) return;
+    this.#hasLeft = false;
+    await this.#options.onContactChange();
   }
 
   get sinceStartMs(): number {
@@ -115,7 +156,7 @@ export class CoordinatorLink implements RecordLink {
   async stop(returnAll: () => void): Promise<void> {
     const { timers, timing, monotonicMs } = this.#options;
     returnAll();
-    if (this.#phase === "ready" && this.#state === "up") {
+    if (this.#phase === "ready" && this.state === "up") {
       const untilMs = monotonicMs() + timing.callMaxMs;
       await this.#untilIdle();
       do {
@@ -123,7 +164,7 @@ export class CoordinatorLink implements RecordLink {
         await this.#untilIdle();
       } while (this.#isBehind && monotonicMs() < untilMs);
     }
-    const wasReady = this.#phase === "ready" && this.#state === "up";
+    const wasReady = this.#phase === "ready" && this.state === "up";
     this.#phase = "stopped";
     this.#validUntilMs = Number.NEGATIVE_INFINITY;
     if (wasReady && this.#term !== null)
@@ -188,10 +229,10 @@ export class CoordinatorLink implements RecordLink {
       if (isOver || this.#call !== call) return;
       isOver = true;
       this.#noteFault(reason);
-      const delayMs = this.#state === "lost" ? timing.retryMs : timing.callMinMs / 2;
+      const delayMs = this.state === "lost" ? timing.retryMs : timing.callMinMs / 2;
       timers.after(delayMs, () => this.#attempt(call, seq));
     };
-    const deadlineMs = this.#computeDeadlineMs();
+    const deadlineMs = this.#health.computeDeadlineMs(this.#clock?.roundTripMs ?? 0);
     const cancel = timers.after(deadlineMs, () => fail(`no response within ${Math.round(deadlineMs)} ms`));
     this.coordinator
       .exchange({ term: this.#term, seq, ...bounds, ...call.build() })
@@ -209,7 +250,8 @@ export class CoordinatorLink implements RecordLink {
     const { monotonicMs, timing, onReply } = this.#options;
     const nowMs = monotonicMs();
     this.#call = null;
-    if (reply.kind !== "ok") {
+    // Others may have taken a node that has left for one that holds nothing.
+    if (reply.kind !== "ok" || this.#hasLeft) {
       call.abandon(nowMs);
       this.#noteResponse();
       void this.#open();
@@ -219,7 +261,7 @@ export class CoordinatorLink implements RecordLink {
     this.#noteValid(sentMs);
     this.#noteResponse();
     call.apply(reply, nowMs, timing.contendedMs);
-    if (!reply.isOpen) this.#watchEpoch();
+    if (!reply.isOpen) this.#epochWatch.start();
     onReply(call.records);
     for (const resolve of this.#idle.splice(0)) resolve();
     this.sendSoon();
@@ -240,7 +282,10 @@ export class CoordinatorLink implements RecordLink {
         const bounds = epoch === null ? null : { epoch, ...this.#computeBounds(sentMs) };
         const opening = this.coordinator.openTerm({ term, process, folder, bounds });
         const opened = await withDeadline(timers, opening, timing.callMaxMs);
-        const reading = { nowMs: opened.nowMs, sentMs, receivedMs: monotonicMs() };
+        const receivedMs = monotonicMs();
+        this.#health.contactMs = receivedMs;
+        await this.rejoin();
+        const reading = { nowMs: opened.nowMs, sentMs, receivedMs };
         if (opened.beat === null && opened.epoch === this.#epoch) this.#clock?.note(reading);
         else this.#clock = new CoordinatorClock(reading, opened.beat);
         const isNewEpoch = this.#epoch !== null && this.#epoch !== opened.epoch;
@@ -271,9 +316,9 @@ export class CoordinatorLink implements RecordLink {
     term: string,
     { isNewEpoch, keepsIdle }: { isNewEpoch: boolean; keepsIdle: boolean },
   ): Promise<boolean> {
-    const { process, timing, monotonicMs, listRecords, listRegistered } = this.#options;
-    // Others would end the term of a process that is not registered.
-    if (!(await listRegistered()).includes(process)) throw new Error("this process is not registered");
+    const { process, timing, monotonicMs, listRecords, listMembers } = this.#options;
+    // Others would end the term of a process that is not registered, or take one that has left for one without slots.
+    if (!(await listMembers()).present.includes(process)) throw new Error("this process is not registered");
     const { batches, held } = declareHoldings(listRecords(), {
       terms: { isNewEpoch, keepsIdle, nowMs: monotonicMs() },
       timing,
@@ -285,11 +330,11 @@ export class CoordinatorLink implements RecordLink {
         this.coordinator.declare({ ...call, ...this.#computeBounds(sentMs) }),
       );
       if (reply.kind === "gone") return false;
-      if (!reply.isOpen && call.last !== null) this.#watchEpoch();
+      if (!reply.isOpen && call.last !== null) this.#epochWatch.start();
     }
     this.#seq = batches.length;
     for (const { holding, lent } of held) holding.applyLent(lent);
-    return true;
+    return !this.#hasLeft;
   }
 
   /** Repeats a call until it is answered. */
@@ -312,26 +357,6 @@ export class CoordinatorLink implements RecordLink {
     }
   }
 
-  /** The coordinator has lost its state: it lends again when all registered processes have declared. */
-  #watchEpoch(): void {
-    if (!this.#isEpochOpen) return;
-    this.#isEpochOpen = false;
-    const { process, timers, timing, listRegistered, hasUnknownUse } = this.#options;
-    const check = async () => {
-      const isOpen = await listRegistered()
-        .then((registered) =>
-          this.coordinator.openEpoch({ process, registered, hasUnknownUse: hasUnknownUse() }),
-        )
-        .catch(() => false);
-      if (isOpen || this.#isStopped()) {
-        this.#isEpochOpen = true;
-        this.#options.onReply([]);
-        this.sendSoon();
-      } else timers.after(timing.beatMs, () => void check());
-    };
-    void check();
-  }
-
   #isStopped(): boolean {
     return this.#phase === "stopped";
   }
@@ -348,28 +373,12 @@ export class CoordinatorLink implements RecordLink {
     return this.#clock?.computeBounds(atMs) ?? { lo: 0, hi: Number.MAX_SAFE_INTEGER, aheadMs: null };
   }
 
-  #computeDeadlineMs(): number {
-    const { callMinMs, callMaxMs } = this.#options.timing;
-    // A server that has become slower is given more time with each failure.
-    const patience = 2 ** Math.min(this.#faults, 5);
-    return Math.min(callMaxMs, patience * Math.max(callMinMs, 4 * (this.#clock?.roundTripMs ?? 0)));
-  }
-
   #noteResponse(): void {
-    this.#faults = 0;
-    this.#respondedMs = this.#options.monotonicMs();
-    if (this.#state === "up") return;
-    this.#state = "up";
-    this.#options.onStateChange("up", "");
+    if (this.#health.noteResponse()) this.#options.onStateChange("up", "");
   }
 
   #noteFault(reason: string): void {
-    const { timing, monotonicMs, onStateChange } = this.#options;
-    this.#faults += 1;
-    const silentMs = monotonicMs() - Math.max(this.#respondedMs, this.#startedMs);
-    if (this.#state === "lost" || this.#faults < timing.faultsMax || silentMs < timing.lostAfterMs) return;
-    this.#state = "lost";
-    onStateChange("lost", reason);
+    if (this.#health.noteFault()) this.#options.onStateChange("lost", reason);
   }
 
   #untilIdle(): Promise<void> {

@@ -10,7 +10,7 @@ import type { Bucket } from "../coordinator/meter-record.test-support.ts";
 import { bucketWidthMs, type RecordId } from "../coordinator/protocol.ts";
 import type { LimitLease, Subject } from "../limiter-types.ts";
 import type { LeaseTimers } from "./lease-timers.ts";
-import { LimitLeases, type QueuedAsk } from "./limit-leases.ts";
+import { type CoordinatorContact, LimitLeases, type QueuedAsk } from "./limit-leases.ts";
 import type { CoordinatorLossRule } from "./loss-watch.ts";
 import { type ModelFaults, ModelNetwork } from "./model-network.test-support.ts";
 import type { RegisteredNode } from "./registry-watch.ts";
@@ -49,7 +49,9 @@ export class ModelNode {
   /** Rows that are not stored yet. */
   #rows: ModelUse[] = [];
   isCutOff = false;
-  isLost = false;
+  contact: CoordinatorContact = "up";
+  /** The processes that it has reported as missing while the coordinator was closed. */
+  readonly closed: (readonly string[])[] = [];
   /** The node has started, and its row of the registry says what it counts limits with. */
   hasPublished = false;
   #diedMs: number | null = null;
@@ -82,8 +84,10 @@ export class ModelNode {
         cluster.stored.push(...this.#rows);
         this.#rows = [];
       },
-      onStateChange: (_, state) => {
-        this.isLost = state === "lost";
+      onStateChange: () => {},
+      onClosed: (_, missing) => this.closed.push(missing),
+      publish: async (contact) => {
+        this.contact = contact;
       },
     });
   }
@@ -301,7 +305,9 @@ export class ModelCluster {
   listRegistered(): RegisteredNode[] {
     const nodes = [...this.#registered.values()].map((node) => ({
       id: node.id,
-      reachesCoordinator: node.hasPublished && !node.isLost && this.time.nowMs - node.beatMs < 10_000,
+      reachesCoordinator:
+        node.hasPublished && /up|closed/.test(node.contact) && this.time.nowMs - node.beatMs < 10_000,
+      hasLeft: node.contact === "left",
       isOlder: false,
     }));
     return [...nodes, ...this.older];

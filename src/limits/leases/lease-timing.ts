@@ -26,6 +26,13 @@ export interface LeaseTiming {
   readonly exhaustedMs: number;
   /** How long a request waits for a coordinator that lends nothing. */
   readonly closedMs: number;
+  /** How long a coordinator may lend nothing before that is reported. */
+  readonly closedReportMs: number;
+  /**
+   * How long a coordinator that has lost its state waits for a registered process that does not declare: longer than a
+   * process that has ended stays registered.
+   */
+  readonly undeclaredMaxMs: number;
   /** Records, asks and refunds of one call. The last ask may add some. */
   readonly recordsPerCallMax: number;
   readonly refundsPerCallMax: number;

@@ -47,6 +47,13 @@ const DISRUPTIONS: Readonly<Record<string, Disruption>> = {
       node.isCutOff = false;
     });
   },
+  /** For longer than a process that has ended stays registered. */
+  stayAway(cluster, node) {
+    node.isCutOff = true;
+    cluster.time.after(60_000 + cluster.random() * 60_000, () => {
+      node.isCutOff = false;
+    });
+  },
   loseState(cluster) {
     for (const coordinator of cluster.coordinators) if (cluster.random() < 0.7) coordinator.loseState();
   },
@@ -74,6 +81,7 @@ const FAULTS = [
   ["cuts", ["cut"]],
   ["a clock that is set", ["setClock"]],
   ["a coordinator that loses its state", ["loseState"]],
+  ["a coordinator that loses its state while nodes stay away", ["loseState", "stayAway"]],
   ["all of them", Object.keys(DISRUPTIONS)],
 ] as const;
 
@@ -158,3 +166,40 @@ test.each(FAULTS.map(([name, kinds]) => [name, kinds] as const))(
     expect(served).toBeGreaterThan(20 * RUNS);
   },
 );
+
+test("a coordinator that loses its state lends again, also if a node stays cut off from it alone", async () => {
+  for (let seed = FIRST_SEED; seed < FIRST_SEED + RUNS; seed++) {
+    const cluster = new ModelCluster(seed * 15_485_863, { hasOwnWindows: seed % 2 === 0 });
+    const { time, oracle, random, nodes } = cluster;
+    await cluster.startNodes(3);
+    cluster.faults.loss = 0.02;
+    const slots = keySubject({ concurrency: 4 }, "s");
+    const minutes = keySubject({ rpm: 60 }, "m");
+    const untilMs = 200_000;
+    sendLoad(cluster, {
+      everyMs: 300,
+      untilMs,
+      request: () => ({ subjects: [random() < 0.5 ? slots : minutes], holdMs: random() ** 3 * 30_000 }),
+    });
+    const [first, last] = [nodes[0], nodes[2]];
+    if (first === undefined || last === undefined) throw new Error("there is no node");
+    const cutMs = 5_000 + random() * 30_000;
+    const lossMs = cutMs + random() ** 2 * 40_000;
+    time.after(cutMs, () => {
+      last.isCutOff = true;
+    });
+    time.after(lossMs, () => cluster.coordinators[0]?.loseState());
+    await time.runUntil(untilMs);
+    // It left when its requests had ended, or was taken for a frozen one after 75 seconds.
+    const openMs = lossMs + 85_000;
+    for (const subject of ["key s", "key m"])
+      expect({ seed, subject, isServed: oracle.count(subject, openMs, openMs + 15_000) > 0 }).toEqual({
+        seed,
+        subject,
+        isServed: true,
+      });
+    expect(oracle.peaks.get("key s") ?? 0).toBeLessThanOrEqual(4);
+    expect(oracle.findPeak("key m", "requests")).toBeLessThanOrEqual(60);
+    expect(first.leases.isReady).toBe(true);
+  }
+});

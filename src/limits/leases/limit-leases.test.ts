@@ -326,7 +326,7 @@ describe("a killed node", () => {
 });
 
 test("beside a node of an earlier version limits are lent; when it has ended, windows are read again", async () => {
-  const older = { id: "of an earlier version", reachesCoordinator: true, isOlder: true };
+  const older = { id: "of an earlier version", reachesCoordinator: true, hasLeft: false, isOlder: true };
   const { cluster, node, send, pass } = await setUp(2, [older]);
   expect((await send(node(0), { subjects: [money(100)], nano: 10 })).outcome).toBe("served");
   expect(cluster.readsAgain).toBe(0);
@@ -458,5 +458,62 @@ describe("without the coordinator", () => {
     await pass(6_000);
     expect(node(0).leases.isReady).toBe(true);
     expect((await send(node(0), { subjects })).outcome).toBe("served");
+  });
+});
+
+describe("a coordinator that loses its state while a node is cut off from it alone", () => {
+  async function cutOff(request: ModelRequest, untilLossMs: number) {
+    const set = await setUp(3);
+    const { node, pass, send, cluster, time } = set;
+    await send(node(2), request);
+    node(2).isCutOff = true;
+    await pass(untilLossMs);
+    for (const coordinator of cluster.coordinators) coordinator.loseState();
+    const lostMs = time.nowMs;
+    return {
+      ...set,
+      /** How long after the loss a request is served. */
+      async waitFor(one: ModelRequest) {
+        while (time.nowMs - lostMs < 200_000) {
+          if ((await send(node(0), one)).outcome === "served") return time.nowMs - lostMs;
+          await pass(100);
+        }
+        return Number.POSITIVE_INFINITY;
+      },
+    };
+  }
+
+  test("lends again when that node holds nothing and has published it: slots at once, minutes after a minute", async () => {
+    const { waitFor, node } = await cutOff({ subjects: [keySubject({ concurrency: 2, rpm: 60 })] }, 1_000);
+    expect(await waitFor({ subjects: [keySubject({ concurrency: 2 }, "k2")] })).toBeLessThan(13_000);
+    const minutesMs = await waitFor({ subjects: [keySubject({ rpm: 60 }, "k3")] });
+    expect(minutesMs).toBeGreaterThan(68_000);
+    expect(minutesMs).toBeLessThan(75_000);
+    expect(node(2).contact).toBe("left");
+    expect(node(0).leases.isReady).toBe(true);
+  });
+
+  test("waits for a node with a request in flight, says so, and takes it for a frozen one after 75 seconds", async () => {
+    const long = { subjects: [keySubject({ concurrency: 1 })], holdMs: 900_000 };
+    const { waitFor, node, pass } = await cutOff(long, 20_000);
+    expect(node(2).contact).toBe("lost");
+    await pass(20_000);
+    expect([node(0).contact, node(1).contact, node(0).leases.isReady]).toEqual(["closed", "closed", false]);
+    expect(node(0).closed).toEqual([[node(2).id]]);
+    const waitedMs = await waitFor({ subjects: [keySubject({ concurrency: 1 })] });
+    expect(waitedMs).toBeGreaterThan(73_000);
+    expect(waitedMs).toBeLessThan(85_000);
+    // Another node has opened the epoch.
+    await pass(2_000);
+    expect([node(0).contact, node(0).leases.isReady]).toEqual(["up", true]);
+  });
+
+  test("a node that returns holds nothing until the others know it", async () => {
+    const { waitFor, node, pass, send } = await cutOff({ subjects: [keySubject({ concurrency: 2 })] }, 1_000);
+    await waitFor({ subjects: [keySubject({ concurrency: 2 })] });
+    node(2).isCutOff = false;
+    await pass(5_000);
+    expect([node(2).contact, node(2).leases.isReady]).toEqual(["up", true]);
+    expect((await send(node(2), { subjects: [keySubject({ concurrency: 2 })] })).outcome).toBe("served");
   });
 });

@@ -10,9 +10,10 @@ import type { EstimatedUse, LimitLease, Subject } from "../limiter-types.ts";
 import { SubjectRegistry } from "../subject-registry.ts";
 import { BorrowedLease } from "./borrowed-lease.ts";
 import { Borrowing, type BorrowOutcome, type BorrowTerms } from "./borrowing.ts";
-import { CoordinatorLink, type CoordinatorLinkOptions, type CoordinatorState } from "./coordinator-link.ts";
+import { CoordinatorLink, type CoordinatorLinkOptions } from "./coordinator-link.ts";
 import { LeasedLimiter } from "./leased-limiter.ts";
 import { type LeasedRecord, LeasedSubject } from "./leased-record.ts";
+import type { CoordinatorState } from "./link-health.ts";
 import { type CoordinatorLossRule, LossWatch } from "./loss-watch.ts";
 import { listRefills } from "./refill.ts";
 import { RegistryWatch, type RegistryWatchOptions } from "./registry-watch.ts";
@@ -27,7 +28,17 @@ interface LimitLeasesOptions
   /** Resolves when all usage rows so far are stored. */
   flushUsage(): Promise<void>;
   onStateChange(coordinator: LimitCoordinator, state: CoordinatorState, reason: string): void;
+  /** The coordinator lends nothing, because these processes have not declared what they hold. */
+  onClosed(coordinator: LimitCoordinator, missing: readonly string[]): void;
+  /** Lets the other nodes know. Resolves when it is published, or the database does not respond. */
+  publish(contact: CoordinatorContact): Promise<void>;
 }
+
+/**
+ * `closed`: a coordinator waits for declarations and lends nothing. `lost`: one does not respond. `left`: the one of
+ * rates does not respond to this node only, which holds nothing.
+ */
+export type CoordinatorContact = "up" | "closed" | "lost" | "left";
 
 export interface BorrowRequest extends Pick<BorrowTerms, "key" | "leastNano" | "attempt"> {
   readonly subjects: readonly Subject[];
@@ -86,6 +97,12 @@ export class LimitLeases {
   /** `lost` while one of the coordinators does not respond. */
   get state(): CoordinatorState {
     return this.#links.every(({ state }) => state === "up") ? "up" : "lost";
+  }
+
+  get contact(): CoordinatorContact {
+    if (this.#links.some(({ hasLeft }) => hasLeft)) return "left";
+    if (this.state === "lost") return "lost";
+    return this.#links.some(({ isClosed }) => isClosed) ? "closed" : "up";
   }
 
   /** Requests with limits are rejected: what is free is not known, or the operator prefers that. */
@@ -211,18 +228,31 @@ export class LimitLeases {
       coordinator,
       listRecords: () => this.#listRecords(link),
       listAsks: () => this.#listAsks(link),
-      listRegistered: () => this.#registry.listIds(),
+      listMembers: async () =>
+        coordinator.serves.includes("rates")
+          ? this.#registry.listMembers()
+          : { present: await this.#registry.listIds(), left: [] },
       hasUnknownUse: () => this.#registry.hasUnknownUse,
       noteEnded: () => this.#registry.noteEnded(),
       onReply: (records) => this.#serve(link, records),
       onStateChange: (state, reason) => {
         this.#options.onStateChange(coordinator, state, reason);
+        void this.#publish();
         this.#loss.noteState(link, state);
         // Its connection may have been lost without a reset, which nothing would report.
         if (state === "up" && !this.#isStopped) this.#subscribe(link);
       },
+      onClosed: (missing) => {
+        this.#options.onClosed(coordinator, missing);
+        void this.#publish();
+      },
+      onContactChange: () => this.#publish(),
     });
     return link;
+  }
+
+  #publish(): Promise<void> {
+    return this.#options.publish(this.contact);
   }
 
   /** Again if there is a subscription. */

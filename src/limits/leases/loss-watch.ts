@@ -3,9 +3,10 @@
  * and then rejects; otherwise the rule of the operator decides.
  */
 
-import type { CoordinatorLink, CoordinatorState } from "./coordinator-link.ts";
+import type { CoordinatorLink } from "./coordinator-link.ts";
 import type { LeaseTimers } from "./lease-timers.ts";
 import type { LeaseTiming } from "./lease-timing.ts";
+import type { CoordinatorState } from "./link-health.ts";
 import type { RegisteredNode } from "./registry-watch.ts";
 
 export type CoordinatorLossRule = "share" | "closed" | "open";
@@ -46,7 +47,9 @@ export class LossWatch {
 
   get isReady(): boolean {
     const { links } = this.#options;
-    return links.every((link) => (link.hasOpened || link.loss !== null) && !this.isCutOff(link));
+    return links.every(
+      (link) => (link.hasOpened || link.loss !== null) && !link.isClosed && !this.isCutOff(link),
+    );
   }
 
   noteState(link: CoordinatorLink, state: CoordinatorState): void {
@@ -88,9 +91,13 @@ export class LossWatch {
     const isKnown = link.hasOpened || link.sinceStartMs > timing.unknownUseMs;
     if (isReached || !isKnown) {
       this.#endShare(link);
-      if (this.isCutOff(link)) this.#options.onCutOff(link);
+      if (!this.isCutOff(link)) return;
+      this.#options.onCutOff(link);
+      link.leave();
       return;
     }
+    // A node that serves its share holds something again.
+    if (link.hasLeft) return void link.rejoin();
     const isNew = link.loss === null;
     link.loss = { nodes: lossRule === "open" ? 1 : nodes };
     if (isNew) onShare(link, link.loss.nodes);

@@ -4,6 +4,7 @@
  */
 
 import type { LimitCoordinator } from "../coordinator/protocol.ts";
+import type { EpochMembers } from "./epoch-watch.ts";
 import type { LeaseTimers } from "./lease-timers.ts";
 import type { LeaseTiming } from "./lease-timing.ts";
 
@@ -11,6 +12,8 @@ export interface RegisteredNode {
   readonly id: string;
   /** The node has published it, and has been heard of since. */
   readonly reachesCoordinator: boolean;
+  /** The node is cut off from the coordinator of rates, holds nothing, and has published that. */
+  readonly hasLeft: boolean;
   /** Of a version that does not report its use to the coordinators. */
   readonly isOlder: boolean;
 }
@@ -82,6 +85,13 @@ export class RegistryWatch {
     }
     this.#nodes = nodes;
     return nodes.filter(({ isOlder }) => !isOlder).map(({ id }) => id);
+  }
+
+  /** Without those that have left the coordinator of rates. Rejects if the database is away. */
+  async listMembers(): Promise<EpochMembers> {
+    const ids = await this.listIds();
+    const left = this.#nodes.filter(({ id, hasLeft }) => hasLeft && ids.includes(id)).map(({ id }) => id);
+    return { present: ids.filter((id) => !left.includes(id)), left };
   }
 
   /** If the database is away, it is not known that another node reaches the coordinator. */

@@ -25,7 +25,7 @@ const FIRST_RULES = [
  * Rules that nodes of an earlier version do not know. In their columns such an alert is a parked account on a node that
  * does not exist, so that they show its message and leave it open.
  */
-const LATER_RULES = ["directory_shrinks", "fallback_rate"] as const;
+const LATER_RULES = ["directory_shrinks", "fallback_rate", "limits_closed"] as const;
 const RULE_FOR_EARLIER_NODES = "account_parked";
 /** Before the node of such an alert. */
 const LATER_NODE = "*";

@@ -17,8 +17,8 @@ export interface NodeFacts {
   readonly address: string | null;
   readonly state: NodeState;
   /**
-   * Where the node counts the limits of keys, users, groups and accounts: `memory`, or a shared coordinator. Its name
-   * ends with `_lost` while the node cannot reach it.
+   * Where the node counts the limits of keys, users, groups and accounts: `memory`, or a shared coordinator, with what
+   * `nameCoordinator` adds.
    */
   readonly coordinator: string;
   readonly clockSkewMs: number;
@@ -53,8 +53,24 @@ export function findCondition({ state, sinceHeartbeatMs }: NodeRecord): NodeCond
   return sinceHeartbeatMs > SILENT_AFTER_MS ? "silent" : (state ?? "unknown");
 }
 
+/** `_lost` is what nodes of the versions before know. */
+const CONTACT_SUFFIXES = { up: "", closed: "_closed", lost: "_lost", left: "_left_lost" } as const;
+
+/**
+ * `closed`: it lends nothing until all nodes have declared what they hold. `lost`: the node cannot reach it. `left`: the
+ * same, and the node holds nothing of concurrency and of minutes.
+ */
+export function nameCoordinator(kind: string, contact: keyof typeof CONTACT_SUFFIXES): string {
+  return kind + CONTACT_SUFFIXES[contact];
+}
+
+/** Limits are closed for the node, although it reaches the coordinator. */
+export function hasClosedLimits({ coordinator }: Pick<NodeRecord, "coordinator">): boolean {
+  return coordinator?.endsWith(CONTACT_SUFFIXES.closed) ?? false;
+}
+
 export function hasLostCoordinator({ coordinator }: Pick<NodeRecord, "coordinator">): boolean {
-  return coordinator?.endsWith("_lost") ?? false;
+  return coordinator?.endsWith(CONTACT_SUFFIXES.lost) ?? false;
 }
 
 /** Limits and windows use the clock of the database, but log lines, links and one-time codes use the node's. */
@@ -103,20 +119,23 @@ export async function listNodes(db: Db, clock: Pick<Clock, "nowMs">): Promise<No
 /** The schema of the first version that borrows limits. */
 const LEASES_SCHEMA = 8;
 
-/** As the column names the coordinators that nodes share. */
-const COORDINATOR_KINDS: readonly string[] = ["redis", COORDINATION_KIND];
+/** As the column names the coordinators that nodes share, for a node that reaches them. */
+const REACHED: readonly string[] = ["redis", COORDINATION_KIND].flatMap((kind) => [
+  kind,
+  nameCoordinator(kind, "closed"),
+]);
 
 /** Five heartbeats. An older one may be of a node that was killed: what it published says nothing about now. */
 const REACHES_WITHIN_MS = 10_000;
 
 /**
- * All registered processes, whether they are known to reach the coordinator of limits now, and whether they are of a
- * version that has another one.
+ * All registered processes, whether they are known to reach the coordinator of limits now or to have left it, and
+ * whether they are of a version that has another one.
  */
 export async function listCoordinatedNodes(
   db: Db,
   clock: Pick<Clock, "nowMs">,
-): Promise<{ id: string; reachesCoordinator: boolean; isOlder: boolean }[]> {
+): Promise<{ id: string; reachesCoordinator: boolean; hasLeft: boolean; isOlder: boolean }[]> {
   const nowMs = (await readServerClock(db)) ?? clock.nowMs();
   const rows = await db.sql`SELECT id, coordinator, schema_known, beat_at_ms FROM process ORDER BY id`;
   return rows.map((row) => {
@@ -124,7 +143,8 @@ export async function listCoordinatedNodes(
     const coordinator = textOrNull(row, "coordinator") ?? "";
     return {
       id: text(row, "id"),
-      reachesCoordinator: isFresh && COORDINATOR_KINDS.includes(coordinator),
+      reachesCoordinator: isFresh && REACHED.includes(coordinator),
+      hasLeft: coordinator.endsWith(CONTACT_SUFFIXES.left),
       isOlder: (integerOrNull(row, "schema_known") ?? LEASES_SCHEMA) < LEASES_SCHEMA,
     };
   });
