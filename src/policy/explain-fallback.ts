@@ -18,6 +18,7 @@ export const FALLBACK_OBSTACLES = [
   "price_unknown",
   "window_unknown",
   "no_account_serves",
+  "too_many_steps",
 ] as const;
 type FallbackObstacle = (typeof FALLBACK_OBSTACLES)[number];
 
@@ -44,12 +45,13 @@ export function explainFallback(
   if (own === undefined || model === undefined) return [];
   const termsFor = openPricing(records);
   const steps = [...own.fallback, ...model.fallback.map((step) => ({ ...step, group: own.id }))];
-  return steps.slice(0, FALLBACK_STEPS_MAX).map((step, at) => {
+  return steps.map((step, at) => {
     const group = records.groups.find(({ id }) => id === step.group);
     const target = records.models.find(({ id }) => id === (step.model ?? publicModel));
     const charge = step.pay ?? group?.billing.charge ?? "none";
     const findObstacle = (): FallbackObstacle | null => {
       if (key.fallback === "deny") return "denied_by_key";
+      if (at >= FALLBACK_STEPS_MAX) return "too_many_steps";
       if (group === undefined || target === undefined) return "target_gone";
       if (!group.models.includes(target.id) || !target.interfaces.includes(iface))
         return "model_not_published";

@@ -5,6 +5,7 @@ import type { KeyRecord } from "../records/key.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import { accountRecord, groupRecord, keyRecord, modelRecord } from "../records/records.test-support.ts";
 import { type Explanation, explainAccess } from "./explain.ts";
+import { explainFallback } from "./explain-fallback.ts";
 
 const NOW_MS = 1_000_000;
 
@@ -29,6 +30,28 @@ function explain(
 }
 
 const rejectedBy = ({ steps }: Explanation) => steps.find(({ ok }) => !ok)?.text ?? null;
+
+test("explaining fallback lists a step that comes after the last one that requests take", () => {
+  const step = {
+    group: null,
+    model: null,
+    when: [],
+    pay: null,
+    maxPrice: null,
+    leaveAfterMs: null,
+    stayMs: null,
+  };
+  const records = {
+    models: [modelRecord("fast", { fallback: [{ ...step, model: "slow" }] }), modelRecord("slow")],
+    accounts: [],
+    groups: [
+      groupRecord("g1", { models: ["fast", "slow"], fallback: Array(4).fill({ ...step, group: "g1" }) }),
+    ],
+  };
+  const steps = explainFallback(records, { ...KEY, groupId: "g1" }, "fast", "chat");
+  expect(steps.map(({ number, obstacle }) => [number, obstacle])).toContainEqual([5, "too_many_steps"]);
+  expect(steps.filter(({ obstacle }) => obstacle === "too_many_steps")).toHaveLength(1);
+});
 
 describe("explaining an allowed model", () => {
   test("lists each check that a request passes", () => {

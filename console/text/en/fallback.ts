@@ -64,6 +64,7 @@ export const fallback = {
       price_unknown: "charges, and the model has no price",
       window_unknown: "the model declares no context window",
       no_account_serves: "no account serves the model",
+      too_many_steps: "after the last step that a request takes",
     },
   },
   request: {

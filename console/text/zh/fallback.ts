@@ -62,6 +62,7 @@ export const fallback: Area<"fallback"> = {
       price_unknown: "需要付费，但模型没有价格",
       window_unknown: "该模型未声明上下文窗口",
       no_account_serves: "没有账号提供该模型",
+      too_many_steps: "超过请求的最多步数",
     },
   },
   request: {

@@ -4,7 +4,7 @@
  */
 
 import { type LookUpTerms, openPricing } from "../../policy/pricing.ts";
-import type { FallbackStep } from "../../records/fallback.ts";
+import { FALLBACK_STEPS_MAX, type FallbackStep } from "../../records/fallback.ts";
 import type { GroupRecord } from "../../records/group.ts";
 import type { ModelRecord } from "../../records/model.ts";
 import type { GatewayFile } from "../schema/schema.ts";
@@ -32,7 +32,7 @@ export function fallbackProblems(
   const hasSteps = ({ fallback }: GroupRecord | ModelRecord) => fallback.length > 0;
   if (!after.groups.some(hasSteps) && !after.models.some(hasSteps)) return [];
   const checker = new FallbackChecker(file, after, options);
-  return [...checker.checkGroups(), ...checker.checkModels()];
+  return [...checker.checkGroups(), ...checker.checkModels(), ...checker.checkCounts()];
 }
 
 /** A step on the way of one request: from the model of a group to the model of a group. */
@@ -131,6 +131,23 @@ class FallbackChecker {
         return this.#checkStep(place, hops);
       }),
     );
+  }
+
+  /** The steps of a model come after those of the group, and a request takes no more than the first ones. */
+  checkCounts(): FieldProblem[] {
+    return this.#groups.flatMap((group) => {
+      const taken = FALLBACK_STEPS_MAX - group.fallback.length;
+      for (const { id, fallback } of group.models.flatMap((name) => this.#models.get(name) ?? [])) {
+        const index = fallback.findIndex(
+          ({ model }, at) => at >= taken && group.models.includes(model ?? id),
+        );
+        const step = fallback[index];
+        if (step === undefined) continue;
+        const message = `is never taken in the group "${group.name}": a request has at most ${FALLBACK_STEPS_MAX} steps, and ${group.fallback.length} of the group come first. Remove steps of the group or of the model.`;
+        return this.#report({ section: "models", owner: id, index, step }, "model", message, [group]);
+      }
+      return [];
+    });
   }
 
   #checkStep(place: StepPlace, hops: readonly Hop[]): FieldProblem[] {

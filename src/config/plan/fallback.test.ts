@@ -173,6 +173,29 @@ describe("a file is rejected with its line for a step of a group", () => {
     expect(problem?.message).toContain(message);
   });
 
+  test("that no request takes, because the steps of the group and of a model are more than four", async () => {
+    const steps = Array(4).fill(STEP).join(", ");
+    const withModel = (text: string) =>
+      text.replace("id: fast,", "id: fast, fallback: [{ model: slow, when: [busy] }],");
+    const both = withModel(
+      groupsFile(steps, { saver: "models: [fast, slow]," }).replace("models: [fast], ", ""),
+    );
+    const [problem, ...others] = problemsOf(await plan(both));
+    expect(problem).toMatchObject({ line: 2, field: "models[0].fallback[0].model" });
+    expect(problem?.message).toContain('never taken in the group "saver"');
+    expect(others).toEqual([]);
+    // In the group `saver`, requests for the model have no other step.
+    await apply(withModel(groupsFile(steps)));
+    const [later] = problemsOf(
+      await plan(
+        groupsFile(steps, { saver: "models: [fast, slow]," })
+          .replace("models: [fast], ", "")
+          .replace(BASE, ""),
+      ),
+    );
+    expect(later?.message).toContain('step 1 of the fallback of the model "fast": model is never taken');
+  });
+
   test("a charging target without a price", async () => {
     const text = groupsFile("{ group: standard, when: [busy], pay: balance }").replaceAll(
       ', price: { input: "1", output: "2" }',

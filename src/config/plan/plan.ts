@@ -129,7 +129,7 @@ export async function planSteps(
     problems: [
       ...keys.problems,
       ...chargingProblems(file, after, options),
-      ...requestPolicyProblems(file, after),
+      ...requestPolicyProblems(file, after, options),
       ...fallbackProblems(file, after, options),
       ...mailProblems(file, state),
       ...signInProblems(file, state),

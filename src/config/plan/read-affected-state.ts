@@ -6,6 +6,7 @@
 import type { GroupRecord } from "../../records/group.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
+import { text } from "../../store/engine/row.ts";
 import { selectIn } from "../../store/engine/select-in.ts";
 import { findUsers } from "../../store/identity/users.ts";
 import { listUserSubscriptions } from "../../store/money/subscriptions.ts";
@@ -37,6 +38,7 @@ export async function readAffectedState(
         groups: findIds(readTexts(document.groups, "name")),
         models: readTexts(document.models, "id"),
       }),
+      mayRestrict: (document.request_policies ?? []).length > 0 || (document.groups ?? []).length > 0,
     });
     const ids = new Set(namedUsers.map(({ id }) => id));
     const owners = new Set(keys.flatMap(({ userId }) => (userId === null || ids.has(userId) ? [] : userId)));
@@ -81,23 +83,34 @@ interface AffectedIds {
   users: readonly string[];
   removedGroups: readonly string[];
   groups: readonly string[];
+  /** The document has request policies, or groups, which may name one. */
+  mayRestrict: boolean;
 }
 
 /**
  * Keys of these users and of removed groups. Of other groups, only keys without a user, because a group that
- * charges may not have them.
+ * charges may not have them, and one key for each request policy, which may leave no model to it.
  */
 async function readAffectedKeys(
   tx: Db,
-  { users, removedGroups: goneGroups, groups }: AffectedIds,
+  { users, removedGroups: goneGroups, groups, mayRestrict }: AffectedIds,
 ): Promise<KeyRecord[]> {
   const from = `SELECT ${KEY_COLUMNS} FROM api_key WHERE status = 'active' AND`;
   const rows = [
     ...(await selectIn(tx, `${from} user_id`, users)),
     ...(await selectIn(tx, `${from} group_id`, goneGroups)),
     ...(await selectIn(tx, `${from} user_id IS NULL AND group_id`, groups)),
+    ...(mayRestrict ? await selectIn(tx, `${from} id`, await listRestrictedKeys(tx)) : []),
   ];
   return [...new Map(rows.map(toKey).map((key) => [key.id, key])).values()];
+}
+
+/** One active key for each pair of a group and a policy. */
+async function listRestrictedKeys(tx: Db): Promise<string[]> {
+  const rows = await tx.sql`
+    SELECT MIN(id) AS id FROM api_key WHERE request_policy IS NOT NULL AND status = 'active'
+    GROUP BY group_id, request_policy`;
+  return rows.map((row) => text(row, "id"));
 }
 
 function readTexts(section: readonly object[] | undefined, field: string): string[] {

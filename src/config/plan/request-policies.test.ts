@@ -4,7 +4,7 @@ import { deleteRequestPolicy, listRequestPolicies } from "../../store/policy/req
 import { exportFile } from "../export/export.ts";
 import { type FreshInstallation, freshInstallation } from "../installation/installation.test-support.ts";
 import { formatProblem } from "../state/problem.ts";
-import { applyChanges, planChanges } from "./apply.ts";
+import { applyChanges, planChanges, planDocument } from "./apply.ts";
 
 let fresh: FreshInstallation;
 let installation: FreshInstallation["gateway"];
@@ -127,6 +127,45 @@ describe("a file is rejected with its line for", () => {
 groups: [{ name: g, models: [fast], accounts: [sim], request_policy: p }]`;
     expect(await problems(text)).toEqual([
       expect.stringContaining("groups[0].request_policy: leaves no model"),
+    ]);
+  });
+
+  test.each([
+    [
+      "a stored group would have no model",
+      "request_policies: [{ name: contractors, models: [slow] }]",
+      "external",
+    ],
+    [
+      "a stored key would have no model",
+      "request_policies: [{ name: keys-only, models: [slow] }]",
+      'the key "sub"',
+    ],
+    [
+      "a stored key would have no model of its group",
+      "groups: [{ name: wide, models: [slow], accounts: [sim] }]",
+      'the key "sub"',
+    ],
+  ])("a changed policy or group, if %s", async (_, text, named) => {
+    await apply(`${BASE}
+request_policies: [{ name: contractors, models: [fast] }, { name: keys-only, models: [fast] }]
+groups:
+  - { name: external, models: [fast], accounts: [sim], request_policy: contractors }
+  - { name: wide, models: [fast], accounts: [sim] }
+keys: [{ name: sub, group: wide, request_policy: keys-only }]`);
+    const [problem = "", ...others] = await problems(text);
+    expect(problem).toStartWith("gateway.yaml:1:");
+    expect(problem).toContain("leaves no model");
+    expect(problem).toContain(named);
+    expect(others).toEqual([]);
+    const planned = await planDocument(installation, Bun.YAML.parse(text) as object);
+    expect(planned.ok).toBe(false);
+  });
+
+  test("a policy that leaves some model, with a stored group and key", async () => {
+    await apply(BASE + POLICY);
+    expect(await apply("request_policies: [{ name: contractors, models: [slow] }]")).toEqual([
+      "change request_policy contractors",
     ]);
   });
 
