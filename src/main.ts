@@ -92,12 +92,12 @@ async function openServices(context: ProcessContext, builtDir: string): Promise<
   const node = await openThisNode(context);
   const billing = await openBillingServices(context, node);
   // Only now is all usage of earlier processes booked.
-  const { limiter, leases } = await openLimits(context, { node, policy, billing });
+  const opened = await openLimits(context, { node, policy, billing });
   const timers = openTimers(context);
   const address = new NodeAddress(settings);
   const tracer = openTracer(context, timers, address);
   const throttles = openThrottleSharing(context, node);
-  const gateway = openGateway(context, { policy, limiter, leases, billing, timers, tracer, throttles });
+  const gateway = openGateway(context, { policy, ...opened, billing, timers, tracer, throttles });
   const health = await openHealthSharing(context, node, gateway);
   startListening(context, { policy, health, billingEngine: billing.billingEngine });
   const usageExport = openUsageExport(context, gateway, node);

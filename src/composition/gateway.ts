@@ -20,6 +20,7 @@ import { StateSeals } from "../gateway/translation/state-seals.ts";
 import { TokenFactors } from "../gateway/translation/token-factors.ts";
 import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
+import type { CountLateUse } from "../limits/late-use.ts";
 import type { LimitLeases } from "../limits/leases/limit-leases.ts";
 import type { Limiter } from "../limits/limiter-types.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
@@ -46,6 +47,7 @@ interface GatewayServices {
   readonly limiter: Limiter;
   /** Null if there is one node. */
   readonly leases: LimitLeases | null;
+  readonly countLateUse: CountLateUse;
   readonly billing: BillingServices;
   readonly timers: Timers;
   readonly tracer: Tracer | null;
@@ -129,7 +131,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
 
 function openHeldResponses(
   { installation, limits, log, closers }: ProcessContext,
-  { policy, billing }: GatewayServices,
+  { policy, billing, countLateUse }: GatewayServices,
   upstream: Pick<Gateway, "dispatcher" | "reasoning" | "inputCounter">,
 ): HeldResponses {
   const { db, clock } = installation;
@@ -142,6 +144,7 @@ function openHeldResponses(
     billingEngine,
     billingFaults,
     adopted,
+    countLateUse,
     ...upstream,
     timing: limits,
     limits: limits.heldResponses,

@@ -1,7 +1,10 @@
 /** Opens the limits: in memory for one node; for several nodes on one database, borrowed from coordinators. */
 
+import { keyInGroupId } from "../gateway/admission/caller-limits.ts";
 import { WindowSeeds } from "../gateway/admission/seed-windows.ts";
 import type { LimitCoordinator } from "../limits/coordinator/protocol.ts";
+import { nameRecord } from "../limits/coordinator/record-name.ts";
+import type { CountLateUse, LateUse } from "../limits/late-use.ts";
 import { systemTimers } from "../limits/leases/lease-timers.ts";
 import { LimitLeases } from "../limits/leases/limit-leases.ts";
 import { openLimiter } from "../limits/limiter.ts";
@@ -11,7 +14,7 @@ import { RedisLimitCoordinator } from "../nodes/redis-limit-coordinator.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import { openDb } from "../store/engine/db.ts";
 import { isSharedServer } from "../store/engine/dialect.ts";
-import { markWindowsUnread } from "../store/engine/limit-coordination.ts";
+import { markSubjectsUnread, markWindowsUnread } from "../store/engine/limit-coordination.ts";
 import { listCoordinatedNodes, nameCoordinator } from "../store/nodes/nodes.ts";
 import type { BillingServices } from "./billing.ts";
 import type { ProcessContext } from "./process-context.ts";
@@ -21,6 +24,7 @@ interface OpenedLimits {
   readonly limiter: Limiter;
   /** Null if there is one node. */
   readonly leases: LimitLeases | null;
+  readonly countLateUse: CountLateUse;
 }
 
 interface LimitDependencies {
@@ -37,11 +41,23 @@ export async function openLimits(
   const { db, clock } = context.installation;
   if (isSharedServer(db)) {
     const leases = await openLeases(context, dependencies);
-    return { limiter: leases.limiter, leases };
+    return { limiter: leases.limiter, leases, countLateUse: (use) => markSubjectsUnread(db, listNames(use)) };
   }
   const limiter = openLimiter(clock);
-  await new WindowSeeds({ db, policy: dependencies.policy, limiter, clock }).seed();
-  return { limiter, leases: null };
+  const seeds = new WindowSeeds({ db, policy: dependencies.policy, limiter, clock });
+  await seeds.seed();
+  return { limiter, leases: null, countLateUse: async (use) => seeds.add(use) };
+}
+
+/** The beginnings of the names of all records that count the use. */
+function listNames({ keyId, userId, groupId }: LateUse): string[] {
+  const subjects = [
+    { scope: "key", id: keyId },
+    { scope: "key", id: keyInGroupId(keyId, groupId) },
+    { scope: "group", id: groupId },
+    ...(userId === null ? [] : [{ scope: "user", id: userId } as const]),
+  ] as const;
+  return subjects.map((subject) => nameRecord({ ...subject, perMs: null }));
 }
 
 async function openLeases(

@@ -5,7 +5,7 @@ import { createMigrated, FIRST_START_WITHIN_MS } from "../../test/support/postgr
 import type { RecordRef } from "../limits/coordinator/protocol.ts";
 import type { Scope } from "../limits/limiter-types.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
-import { markWindowsUnread } from "../store/engine/limit-coordination.ts";
+import { markSubjectsUnread, markWindowsUnread } from "../store/engine/limit-coordination.ts";
 import { DAY_MS, foldDay, HOUR_MS, markDays, startOfDay, writeFolded } from "../store/usage/usage-day.ts";
 import { insertUsage, usageRow } from "../store/usage/usage-row.test-support.ts";
 import {
@@ -230,6 +230,18 @@ test("use that no node has reported counts when the windows are read again", asy
   expect(await node.read(record, NANO)).toMatchObject({ lent: 5_000, used: 0 });
   await markWindowsUnread(db);
   expect(await node.read(record, NANO)).toMatchObject({ lent: 5_000, used: 100 });
+});
+
+test("the windows of some subjects are read again, and no others", async () => {
+  const node = await cluster.start("p1");
+  const records = SCOPES.map(([scope, id]) => windowOf(scope, id, MONTH_MS));
+  const readAll = async () => (await node.ok(records)).states.map(({ meters }) => meters[NANO].used);
+  expect(await readAll()).toEqual([0, 0, 0, 0]);
+  await store([{ keyId: "k1", groupId: "g1", atMs: cluster.nowMs }]);
+  await markSubjectsUnread(db, ["key:k1:", "user:u1:"]);
+  expect(await readAll()).toEqual([100, 0, 100, 0]);
+  await markSubjectsUnread(db, ["key:k1 in g1:", "group:g1:"]);
+  expect(await readAll()).toEqual([100, 100, 100, 100]);
 });
 
 test("a window that is not used is deleted, and read again at its next use", async () => {

@@ -17,6 +17,8 @@ const USED_NANO = bill([
 ]);
 /** USD for each search. */
 const SEARCH_PRICE = { ...PRICE, per_call: { web_search: "0.01" } };
+/** Of all keys of the group. */
+const WINDOW = { per: "1d", requests: 1_000, tokens: 1_000_000 };
 const TEXT = "The quick brown fox jumps over the lazy dog.";
 
 let folder: string;
@@ -69,7 +71,12 @@ async function start(limits: GatewayOptions["limits"] = {}, account: object = {}
     ...account,
   };
   gateway = await startPaidGateway(
-    { balance: "10.00", models: { paid: { upstream: "up", price: SEARCH_PRICE } }, accounts: [own] },
+    {
+      balance: "10.00",
+      group: { group_limits: { windows: [WINDOW] } },
+      models: { paid: { upstream: "up", price: SEARCH_PRICE } },
+      accounts: [own],
+    },
     {
       databaseUrl: `sqlite:${join(folder, "gateway.db")}`,
       environment: { MODEL_GATEWAY_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") },
@@ -110,6 +117,21 @@ test("a response that takes too long is cancelled, and the upstream's usage is c
     chargedNano: USED_NANO,
     flags: [],
   });
+});
+
+test("a response of the process before counts in windows when it is settled", async () => {
+  const { requestId } = await begin();
+  const next = await start();
+  const readUsed = async () => {
+    const usage = await next.call("/v1/usage");
+    const { limits } = (await usage.json()) as { limits: { group: { windows: Record<string, unknown>[] } } };
+    return limits.group.windows;
+  };
+  expect(await readUsed()).toMatchObject([{ requests: { used: 0 }, tokens: { used: 0 } }]);
+  response = buildResponse("completed", USED);
+  await next.records.row(requestId);
+  await eventually(async () => JSON.stringify(await readUsed()).includes('"used":910'));
+  expect(await readUsed()).toMatchObject([{ requests: { used: 1 }, tokens: { used: 910 } }]);
 });
 
 test("a response that takes too long and does not stop is charged its hold, and is not served", async () => {

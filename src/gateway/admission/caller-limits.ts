@@ -85,7 +85,11 @@ export function keySubjects(key: Pick<Key, "id" | "limits">, group: PolicyGroup)
 }
 
 function keyInGroupSubject({ id }: Pick<Key, "id">, group: PolicyGroup): Subject {
-  return { scope: "key", id: `${id} in ${group.id}`, limits: group.limits };
+  return { scope: "key", id: keyInGroupId(id, group.id), limits: group.limits };
+}
+
+export function keyInGroupId(keyId: string, groupId: string): string {
+  return `${keyId} in ${groupId}`;
 }
 
 export function groupSubject(group: PolicyGroup): Subject {

@@ -1,6 +1,7 @@
 /** Long windows outlive a process: the limiter is seeded with the stored use of processes that have ended. */
 
 import type { Clock } from "../../base/clock.ts";
+import type { LateUse } from "../../limits/late-use.ts";
 import type { PastUse, SeededLimiter, Subject } from "../../limits/limiter-types.ts";
 import type { KeyIndex } from "../../policy/key-index.ts";
 import type { LivePolicy } from "../../policy/live-policy.ts";
@@ -42,6 +43,21 @@ export class WindowSeeds {
       count += 1;
       if (count % SUBJECTS_PER_TURN === 0) await Bun.sleep(0);
     }
+  }
+
+  /** A row of a request that an earlier process served was stored after the start. */
+  add({ keyId, userId, groupId, tokens, nano }: LateUse): void {
+    const { limiter, policy } = this.#options;
+    const key = policy.keys.get(keyId);
+    const users = new Map(userId === null || key === undefined ? [] : [[userId, key.userLimits]]);
+    const use = { atAgoMs: 0, requests: 1, tokens, nano };
+    for (const subject of subjectsIn(
+      { keyId, userId, groupId },
+      policy.keys,
+      policy.snapshot().groups,
+      users,
+    ))
+      limiter.seed(subject, [use]);
   }
 
   async #readHistories(): Promise<Map<string, SubjectHistory>> {
@@ -87,7 +103,7 @@ function findLongestWindow(
 
 /** The subjects that an hour's use counts for. The use of a revoked key still counts for its user and its group. */
 function subjectsIn(
-  { keyId, userId, groupId }: KeyHour,
+  { keyId, userId, groupId }: Pick<KeyHour, "keyId" | "userId" | "groupId">,
   keys: KeyIndex,
   groups: ReadonlyMap<string, PolicyGroup>,
   users: ReadonlyMap<string, CallerLimits>,

@@ -5,12 +5,14 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
+import { errorReason } from "../../billing/engine/store-faults.ts";
 import {
   buildHeldSettlement,
   chargeWholeHold,
   estimateHeldUse,
   type HeldUse,
 } from "../../billing/recovery/held-settlement.ts";
+import type { CountLateUse } from "../../limits/late-use.ts";
 import { buildTariff, computeTariffCosts, type Tariff } from "../../money/tariff.ts";
 import { NO_TOKENS } from "../../money/token-counts.ts";
 import type { Log } from "../../observe/log.ts";
@@ -33,11 +35,12 @@ import { readEffort, readSearchLimit } from "./repeated-settings.ts";
 export interface HeldSettlementServices extends Pick<MoneyServices, "billingFaults"> {
   readonly db: Db;
   readonly clock: Clock;
-  readonly log: Pick<Log, "info" | "error">;
+  readonly log: Pick<Log, "info" | "warn" | "error">;
   readonly policy: Pick<LivePolicy, "snapshot">;
   readonly reasoning: ReasoningEstimates;
   readonly inputCounter: Pick<InputCounter, "countResponse">;
   readonly billingEngine: Pick<BillingEngine, "book">;
+  readonly countLateUse: CountLateUse;
 }
 
 type HeldResponseEnd =
@@ -58,11 +61,24 @@ export async function settleHeldResponse(
   if (terms === null) log.error("tariff_missing", { request_id: held.requestId, tariff: held.tariffId });
   const use = await computeUse(services, held, { end, terms });
   await billingEngine.book(buildHeldSettlement(held, use, clock.nowMs()));
+  await countInWindows(services, held, use);
   log.info("held_response_settled", {
     request_id: held.requestId,
     outcome: use.outcome,
     charged_nano: use.chargedNano.toString(),
   });
+}
+
+/** The settlement stands, whatever happens here: it must not be repeated. */
+async function countInWindows(
+  { countLateUse, log }: HeldSettlementServices,
+  { requestId, keyId, userId, groupId }: HeldResponse,
+  { tokens, costs }: HeldUse,
+): Promise<void> {
+  const use = { tokens: tokens.inputTokens + tokens.outputTokens, nano: Number(costs.costNano) };
+  await countLateUse({ keyId, userId, groupId, ...use }).catch((error: unknown) =>
+    log.warn("late_use_not_counted", { request_id: requestId, reason: errorReason(error) }),
+  );
 }
 
 async function computeUse(

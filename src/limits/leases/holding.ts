@@ -168,6 +168,14 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
     this.record.noteChange();
   }
 
+  /**
+   * The process ends. Requests that continue upstream are settled by another node: until then a window counts what they
+   * have reserved.
+   */
+  bookReserved(): void {
+    if (this.kind === "window" && this.inUse > 0) this.book(this.inUse);
+  }
+
   /** Use of a window beyond what was booked. */
   addDebt(amount: number): void {
     this.idle -= amount;

@@ -297,6 +297,23 @@ describe("money", () => {
   });
 });
 
+test("a window counts the requests that continue upstream when their node has stopped", async () => {
+  const { node, send, pass, cluster } = await setUp(2);
+  const request = { subjects: [money(1_000)], nano: 100, leastNano: 100, usedNano: 100 };
+  for (let sent = 0; sent < 8; sent += 1) {
+    expect((await send(node(0), { ...request, holdMs: 600_000 })).outcome).toBe("served");
+    await pass(300);
+  }
+  void cluster.stop(node(0));
+  await pass(5_000);
+  let served = 0;
+  for (let sent = 0; sent < 5; sent += 1) {
+    if ((await send(node(0), request)).outcome === "served") served += 1;
+    await pass(1_000);
+  }
+  expect(served).toBe(2);
+});
+
 describe("a killed node", () => {
   test("whose folder starts again frees its slots at once", async () => {
     const { node, send, cluster, pass } = await setUp(2);

@@ -357,7 +357,10 @@ export class LimitLeases {
 
   #returnAll(link: CoordinatorLink): void {
     for (const { holdings } of this.#listRecords(link))
-      for (const holding of holdings) holding.giveBack(holding.idle);
+      for (const holding of holdings) {
+        holding.bookReserved();
+        holding.giveBack(holding.idle);
+      }
   }
 
   #serveWithout(link: CoordinatorLink): void {

@@ -114,6 +114,18 @@ export async function markWindowsUnread(db: Db): Promise<void> {
   await db.sql`UPDATE limit_window SET used = NULL`;
 }
 
+/** The same for all windows of these subjects, which are the beginnings of the names of records. */
+export async function markSubjectsUnread(db: Db, subjects: readonly string[]): Promise<void> {
+  // Locked in the order of the calls of nodes. The table has a row for each window in use: few enough to scan.
+  await db.sql.text(
+    `WITH unread AS (
+       SELECT id FROM limit_window WHERE EXISTS (SELECT 1 FROM unnest($1::TEXT[]) AS s WHERE starts_with(id, s))
+       ORDER BY id FOR UPDATE)
+     UPDATE limit_window w SET used = NULL FROM unread WHERE w.id = unread.id`,
+    [toArrayText(subjects)],
+  );
+}
+
 /** One statement for some of the windows, until all that are idle are deleted. */
 export async function sweepLimits(
   db: Db,
