@@ -84,12 +84,78 @@ describe("effort", () => {
     expect(sent("chat", { thinking: { type: "enabled" } }, { effort: none })).toMatchObject({
       thinking: { type: "disabled" },
     });
-    expect(apply("chat", { thinking: { type: "enabled" } }, { effort }).changes).toEqual([]);
+    const bounded = { thinking: { type: "enabled", budget_tokens: 1_000 } };
+    expect(apply("chat", bounded, { effort }).changes).toEqual([]);
+    expect(
+      apply("chat", { thinking: { type: "enabled" } }, { effort: { max: "high", over: "lower" } }).changes,
+    ).toEqual([]);
     expect(sent("chat", { thinking: { type: "adaptive" } }, { effort })).toMatchObject({
       thinking: { type: "disabled" },
     });
     const google = { extra_body: { google: { thinking_config: { thinking_level: "high" } } } };
     expect(rejection("chat", google, { effort })).toEqual({ code: "policy_violation", param: "extra_body" });
+  });
+
+  test.each([
+    [{ enable_thinking: true }, { enable_thinking: false }],
+    [{ enable_thinking: "true" }, { enable_thinking: false }],
+    [
+      { enable_thinking: true, thinking_budget: 9_000 },
+      { enable_thinking: true, thinking_budget: 2_048 },
+    ],
+    [{ reasoning: { enabled: true } }, { reasoning: { enabled: false } }],
+    [{ reasoning: { enabled: true, effort: null } }, { reasoning: { enabled: false, effort: null } }],
+    [{ reasoning: { enabled: true, effort: "high" } }, { reasoning: { enabled: true, effort: "low" } }],
+    [{ thinking: { type: "enabled" } }, { thinking: { type: "disabled" } }],
+    [
+      { thinking: { type: "enabled", budget_tokens: 9_000 } },
+      { thinking: { type: "enabled", budget_tokens: 2_048 } },
+    ],
+    [
+      { chat_template_kwargs: { enable_thinking: true, custom: 1 } },
+      { chat_template_kwargs: { enable_thinking: false, custom: 1 } },
+    ],
+    [{ chat_template_kwargs: { thinking: true } }, { chat_template_kwargs: { thinking: false } }],
+    [
+      { chat_template_kwargs: { enable_thinking: true, thinking_budget: 99_999 } },
+      { chat_template_kwargs: { enable_thinking: true, thinking_budget: 2_048 } },
+    ],
+    [
+      { chat_template_kwargs: { reasoning_effort: "high" } },
+      { chat_template_kwargs: { reasoning_effort: "low" } },
+    ],
+  ])("a switch of a vendor in Chat Completions is bounded: %j", (body, expected) => {
+    const low = { max: "low", over: "lower" } as const;
+    expect(sent("chat", body, { effort: low })).toMatchObject(expected);
+    const none = JSON.stringify(sent("chat", body, { effort: { max: "none", over: "lower" } }));
+    expect(none).not.toMatch(/true|:"enabled"|"high"|"low"|[1-9]\d{3}/);
+    expect(rejection("chat", body, { effort: { max: "none", over: "reject" } })).toMatchObject({
+      code: "policy_violation",
+    });
+  });
+
+  test("a switch that is off, or a rule that allows a high effort, changes nothing", () => {
+    const off = {
+      enable_thinking: false,
+      reasoning: { enabled: false },
+      chat_template_kwargs: { thinking: null },
+    };
+    expect(apply("chat", off, { effort: { max: "none", over: "reject" } }).changes).toEqual([]);
+    const on = {
+      enable_thinking: true,
+      reasoning: { enabled: true },
+      chat_template_kwargs: { thinking_mode: 1 },
+    };
+    expect(apply("chat", on, { effort: { max: "high", over: "reject" } }).changes).toEqual([]);
+    expect(rejection("chat", on, { effort })).toEqual({
+      code: "policy_violation",
+      param: "chat_template_kwargs.thinking_mode",
+    });
+  });
+
+  test("an effort that is null is replaced, not repeated", () => {
+    const body = { thinking: { type: "adaptive" }, output_config: { effort: null } };
+    expect(apply("messages", body, { effort }).text).toContain('"output_config":{"effort":"medium"}');
   });
 
   test("an unknown effort counts as higher", () => {

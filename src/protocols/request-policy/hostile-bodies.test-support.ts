@@ -73,6 +73,14 @@ function writeEffort(random: Random): Pair[] {
   const reasoning = writeObject(random, [
     ["effort", effort()],
     ["max_tokens", random.pick(BUDGETS)],
+    ["enabled", random.pick(FLAGS)],
+  ]);
+  const variables = writeObject(random, [
+    ["enable_thinking", random.pick(FLAGS)],
+    ["thinking", random.pick(FLAGS)],
+    ["thinking_budget", random.pick(BUDGETS)],
+    ["reasoning_effort", effort()],
+    [random.chance(0.2) ? "think_harder" : "custom", random.pick(FLAGS)],
   ]);
   const thinking = writeObject(random, [
     ["type", pickText(random, ["enabled", "disabled", "adaptive", "turbo"])],
@@ -88,6 +96,8 @@ function writeEffort(random: Random): Pair[] {
     ["output_config", writeObject(random, [["effort", effort()]])],
     ["thinking", thinking],
     ["thinking_budget", random.pick(BUDGETS)],
+    ["enable_thinking", random.pick(FLAGS)],
+    ["chat_template_kwargs", variables],
     ["generationConfig", config],
     [
       "extra_body",

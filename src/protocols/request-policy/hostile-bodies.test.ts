@@ -104,16 +104,28 @@ function findAll(tree: Tree, [first, ...rest]: readonly string[], dialect: Teste
 
 const WORD_PLACES: Readonly<Record<Tested, readonly string[]>> = {
   responses: ["reasoning.effort"],
-  chat: ["reasoning.effort", "reasoning_effort"],
+  chat: ["reasoning.effort", "reasoning_effort", "chat_template_kwargs.reasoning_effort"],
   messages: ["output_config.effort"],
   gemini: ["generationConfig.thinkingConfig.thinkingLevel"],
 };
 const BUDGET_PLACES: Readonly<Record<Tested, readonly string[]>> = {
   responses: [],
-  chat: ["reasoning.max_tokens", "thinking.budget_tokens", "thinking_budget"],
+  chat: [
+    "reasoning.max_tokens",
+    "thinking.budget_tokens",
+    "thinking_budget",
+    "chat_template_kwargs.thinking_budget",
+  ],
   messages: ["thinking.budget_tokens"],
   gemini: ["generationConfig.thinkingConfig.thinkingBudget"],
 };
+/** What turns thinking on in Chat Completions, and what must bound it then. */
+const SWITCHES = [
+  ["enable_thinking", ["thinking_budget"]],
+  ["reasoning.enabled", ["reasoning.effort", "reasoning.max_tokens"]],
+  ["chat_template_kwargs.enable_thinking", ["chat_template_kwargs.thinking_budget"]],
+  ["chat_template_kwargs.thinking", ["chat_template_kwargs.thinking_budget"]],
+] as const;
 const TIER_PLACES: Readonly<Record<Tested, readonly string[]>> = {
   responses: ["service_tier"],
   chat: ["service_tier"],
@@ -137,10 +149,20 @@ function judge(json: string, dialect: Tested): string[] {
     check("effort", word !== null && !["none", "minimal", "low"].includes(String(word).toLowerCase()));
   for (const budget of BUDGET_PLACES[dialect].flatMap(at))
     check("budget", budget !== null && !(typeof budget === "number" && budget >= 0 && budget <= 2_048));
+  const efforts = at("output_config.effort");
   if (dialect === "messages" && at("thinking.type").includes("adaptive"))
-    check("adaptive", at("output_config.effort").length === 0);
+    check("adaptive", efforts.length === 0 || efforts.includes(null));
+  const isBounded = (paths: readonly string[]) =>
+    paths.some((path) => at(path).some((value) => value !== null));
   for (const type of dialect === "chat" ? at("thinking.type") : [])
-    check("mode", type !== "enabled" && type !== "disabled");
+    check("mode", type !== "disabled" && !(type === "enabled" && isBounded(["thinking.budget_tokens"])));
+  for (const [name, bounds] of dialect === "chat" ? SWITCHES : [])
+    check("switch", at(name).some((value) => value !== false && value !== null) && !isBounded(bounds));
+  if (dialect === "chat")
+    check(
+      "variable",
+      at("chat_template_kwargs.think_harder").some((value) => value !== false && value !== null),
+    );
   // A limit of the client that is lowered must leave room for the thinking below it.
   if (dialect === "messages" && at("max_tokens").some((tokens) => Number(tokens) > OUTPUT_MAX))
     check(

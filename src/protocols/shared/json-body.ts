@@ -59,6 +59,8 @@ export const ROUTING_FIELDS = [
   "enable_search",
   "plugins",
   "thinking_budget",
+  "enable_thinking",
+  "chat_template_kwargs",
   "extra_body",
 ] as const;
 export type RoutingField = (typeof ROUTING_FIELDS)[number];
