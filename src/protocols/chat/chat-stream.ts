@@ -310,9 +310,12 @@ class ChatReader implements StreamReader {
     let at = findBytes(bytes, DELTA, from, end);
     if (at === -1) return;
     if (isLongEvent(start, end)) {
-      // No model writes as much for several choices at once, so their texts need not be separated.
-      for (; at !== -1; at = findBytes(bytes, DELTA, at + DELTA.length, end))
-        addChatDelta(bytes, at + DELTA.length, end, 0, sink);
+      // No model writes as much for several choices at once, so their texts need not be separated. The search continues
+      // after each delta: one within another is read already.
+      while (at !== -1) {
+        const after = addChatDelta(bytes, at + DELTA.length, end, 0, sink);
+        at = findBytes(bytes, DELTA, after, end);
+      }
       return;
     }
     if (this.#choices === 1) {

@@ -33,21 +33,21 @@ const DEPTH_MAX = 64;
 const OBJECT_OPEN = 0x7b;
 const OBJECT_CLOSE = 0x7d;
 
-/** `from` is before the object of the delta. */
+/** `from` is before the object of the delta. Returns where the object ends; at most `end`. */
 export function addChatDelta(
   bytes: Uint8Array,
   from: number,
   end: number,
   choice: number,
   sink: TextSink,
-): void {
+): number {
   // By far most deltas are `:{"content":"…` and contain no other text.
   if (startsWithAt(bytes, from, CONTENT_FIRST)) {
     const quote = from + CONTENT_FIRST.length - 1;
     const close = stringEnd(bytes, quote + 1, end, quote);
     if (close > 0 && bytes[close] === OBJECT_CLOSE) {
       if (close - quote > 2) sink.add(bytes, quote + 1, close - 1, choice * CHANNELS_PER_CHOICE + TEXT);
-      return;
+      return close;
     }
   }
   let at = from;
@@ -60,12 +60,12 @@ export function addChatDelta(
     const c = bytes[at];
     if (c === QUOTE) {
       const close = stringEnd(bytes, at + 1, end, at);
-      if (close < 0) return;
+      if (close < 0) return end;
       if (isColon(bytes, close, end)) {
         key = decodeText(bytes, at + 1, close - 1);
         kind = KINDS.get(key) ?? NO_TEXT;
         at = REPEATING_MEMBERS.has(key) ? afterValue(bytes, close, end) : close;
-        if (at < 0) return;
+        if (at < 0) return end;
         continue;
       }
       if (kind !== NO_TEXT && close - at > 2) {
@@ -80,9 +80,10 @@ export function addChatDelta(
       continue;
     }
     if (c === OBJECT_OPEN) depth++;
-    else if (c === OBJECT_CLOSE && --depth <= 0) return;
+    else if (c === OBJECT_CLOSE && --depth <= 0) return at;
     at++;
   }
+  return end;
 }
 
 const DELTA_END = Buffer.from(".delta");
