@@ -24,8 +24,7 @@ export function readMessagesUsage(json: unknown): TokenUsage | null {
   const tools = isObject(json.server_tool_use) ? json.server_tool_use : {};
   const searches = tools.web_search_requests;
   const own = readPass(json);
-  const passes = readPasses(json.iterations);
-  const tokens = passes.reduce((sum, pass) => addTokens(sum, pass.tokens), NO_TOKENS);
+  const { passes, tokens, isInvalid } = readPasses(json.iterations);
   const areComplete =
     tokens.inputTokens >= own.tokens.inputTokens && tokens.outputTokens >= own.tokens.outputTokens;
   const counts = areComplete ? tokens : own.tokens;
@@ -43,26 +42,42 @@ export function readMessagesUsage(json: unknown): TokenUsage | null {
     tier: readTier(json.speed, json.service_tier),
     missing: fresh === null ? "input" : output === null ? "output" : null,
     isEarly: false,
-    hasImpossibleCount:
-      [thinking, searches].some(isInvalidCount) || own.isInvalid || passes.some((pass) => pass.isInvalid),
-    ...(areComplete && passes.length > 0
-      ? { passes: passes.map(({ model, tokens: used }) => ({ model, tokens: used })) }
-      : {}),
+    hasImpossibleCount: [thinking, searches].some(isInvalidCount) || own.isInvalid || isInvalid,
+    ...(areComplete && passes.length > 0 ? { passes } : {}),
   };
 }
 
-interface ReadPass extends UsagePass {
+/** The passes of a report, with their sum. */
+interface Passes {
+  readonly passes: readonly UsagePass[];
+  readonly tokens: TokenCounts;
   readonly isInvalid: boolean;
 }
 
-function readPasses(iterations: unknown): ReadPass[] {
-  return Array.isArray(iterations) ? iterations.filter(isObject).slice(0, PASSES_MAX).map(readPass) : [];
+const NO_PASSES: Passes = { passes: [], tokens: NO_TOKENS, isInvalid: false };
+
+/** A stream may report its usage in thousands of events that repeat no passes: those of an earlier event are read once. */
+const knownPasses = new WeakMap<readonly unknown[], Passes>();
+
+function readPasses(iterations: unknown): Passes {
+  if (!Array.isArray(iterations)) return NO_PASSES;
+  let known = knownPasses.get(iterations);
+  if (known === undefined) {
+    const read = iterations.filter(isObject).slice(0, PASSES_MAX).map(readPass);
+    known = {
+      passes: read.map(({ model, tokens }) => ({ model, tokens })),
+      tokens: read.reduce((sum, { tokens }) => addTokens(sum, tokens), NO_TOKENS),
+      isInvalid: read.some((pass) => pass.isInvalid),
+    };
+    knownPasses.set(iterations, known);
+  }
+  return known;
 }
 
 /** More are not plausible: their sum is below the total then, and they are not used. */
 const PASSES_MAX = 1_000;
 
-function readPass(json: Readonly<Record<string, unknown>>): ReadPass {
+function readPass(json: Readonly<Record<string, unknown>>): UsagePass & { readonly isInvalid: boolean } {
   const { input_tokens: fresh, output_tokens: output, cache_read_input_tokens: cached, model } = json;
   const written = json.cache_creation_input_tokens;
   const lifetimes = isObject(json.cache_creation) ? json.cache_creation : {};
