@@ -15,7 +15,7 @@ const SECRET_SHAPES = new RegExp(
     "gw[kp]_[A-Za-z0-9_-]{8,}",
     ...[
       "sk-[A-Za-z0-9_-]{8,}",
-      "eyJ[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+",
+      "(?<![_-])eyJ[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+\\.[A-Za-z0-9_-]+",
       // Sessions, one-time links and the administrator token: 256 random bits in base62.
       "[A-Za-z0-9]{43}(?![A-Za-z0-9])",
       // Secrets of second factors, in base32.
