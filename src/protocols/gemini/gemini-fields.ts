@@ -22,6 +22,8 @@ const FIELDS = [
   "contents",
   "content",
   "requests",
+  "systemInstruction",
+  "system_instruction",
   "tools",
   "toolConfig",
   "tool_config",

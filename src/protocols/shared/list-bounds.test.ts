@@ -11,6 +11,7 @@ import type { ModelRequest } from "./request.ts";
 const LIMITS = { depthMax: 128, modelNameCharsMax: 64 };
 const RESPONSES = lookUpEndpoint("responses");
 const CHAT = lookUpEndpoint("chat.completions");
+const MESSAGES = lookUpEndpoint("messages");
 const EMBEDDINGS = lookUpEndpoint("embeddings");
 const GEMINI: Endpoint = { ...lookUpEndpoint("gemini.generate_content"), model: "m" };
 
@@ -46,6 +47,20 @@ describe("a list", () => {
       "messages[1].content",
       CHAT,
       (n) => `"messages":[${ITEM},{"role":"user","content":${list(n, `{"type":"text","text":"a"}`)}}]`,
+    ],
+    [
+      "of parts of the instructions",
+      partsMax,
+      "system",
+      MESSAGES,
+      (n) => `"messages":[${ITEM}],"max_tokens":1,"system":${list(n, "{}")}`,
+    ],
+    [
+      "of parts of the instruction",
+      partsMax,
+      "systemInstruction.parts",
+      GEMINI,
+      (n) => `"contents":[],"systemInstruction":{"parts":${list(n, "{}")}}`,
     ],
     [
       "of parts in the output of a call",
@@ -154,6 +169,17 @@ describe("a list", () => {
       param: "tools[0].parameters",
       message: "`tools[0].parameters` has more than 32,768 values. Send at most 32,768.",
     });
+  });
+
+  test.each<[string, Endpoint, (schema: string) => string]>([
+    ["response_format", CHAT, (schema) => `"messages":[${ITEM}],"response_format":${schema}`],
+    ["text", RESPONSES, (schema) => `"input":"a","text":${schema}`],
+    ["output_config", MESSAGES, (schema) => `"messages":[${ITEM}],"max_tokens":1,"output_config":${schema}`],
+    ["generationConfig", GEMINI, (schema) => `"contents":[],"generationConfig":${schema}`],
+  ])("the schema of a response, in %s", (member, endpoint, body) => {
+    const schema = (values: number) => `{"schema":{"enum":${list(values, "1")}}}`;
+    expect(rejection(endpoint, body(schema(schemaNodesMax - 3)))).toBeNull();
+    expect(rejection(endpoint, body(schema(schemaNodesMax - 2)))).toMatchObject({ param: member });
   });
 
   test("of many values in few elements is accepted", () => {

@@ -86,6 +86,7 @@ const TOOLS = list(
 const ALLOWED = list(allowedToolsMax);
 const CALLABLE = object({ allowedFunctionNames: ALLOWED, allowed_function_names: ALLOWED });
 const TOOL_CONFIG = object({ functionCallingConfig: CALLABLE, function_calling_config: CALLABLE });
+const INSTRUCTION = object({ parts: PLAIN_PARTS });
 const COUNTED_REQUEST = object({ contents: CONTENTS });
 
 /** By the member of the body. */
@@ -96,6 +97,15 @@ const BODY: Readonly<Record<string, Bounds>> = {
   requests: list(itemsMax),
   tools: TOOLS,
   functions: FUNCTIONS,
+  system: PLAIN_PARTS,
+  systemInstruction: INSTRUCTION,
+  system_instruction: INSTRUCTION,
+  // The settings of a response, of which only its schema can be long.
+  response_format: SCHEMA,
+  text: SCHEMA,
+  output_config: SCHEMA,
+  generationConfig: SCHEMA,
+  generation_config: SCHEMA,
   tool_choice: object({ tools: ALLOWED, allowed_tools: object({ tools: ALLOWED }) }),
   toolConfig: TOOL_CONFIG,
   tool_config: TOOL_CONFIG,
