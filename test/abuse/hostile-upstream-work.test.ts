@@ -30,6 +30,8 @@ const ATTACKS: readonly [attack: string, upstream: Dialect, clients: readonly Di
   ["annotations", "chat", ["responses", "gemini"]],
   ["an-event-of-objects", "chat", ["messages"]],
   ["an-event-of-escapes", "chat", ["responses"]],
+  ["repeated-deltas", "chat", ["chat"]],
+  ["usage-after-passes", "messages", ["messages", "chat"]],
   ["open-blocks", "messages", ["chat"]],
   ["citations", "messages", ["gemini", "responses"]],
   ["usage-members", "messages", ["chat"]],

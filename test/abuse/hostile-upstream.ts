@@ -82,6 +82,21 @@ const ATTACKS: Readonly<Record<string, () => Generator<string>>> = {
     yield data({ type: "content_block_stop", index: 0 });
     yield MESSAGE_END;
   },
+  /** A long event that names its delta again and again. */
+  *"repeated-deltas"() {
+    yield chat({ content: "Hello" });
+    const text = "a".repeat(1_100_000);
+    yield `data: {"choices":[{"delta":{"content":"${text}"},"x":{${'"delta":1,'.repeat(32_000)}"z":1}}]}\n\n`;
+    yield FINISH;
+  },
+  *"usage-after-passes"() {
+    yield MESSAGE_START;
+    const pass = { input_tokens: 1, output_tokens: 1, model: "a" };
+    const iterations = Array(1_000).fill(pass);
+    yield data({ type: "message_delta", usage: { output_tokens: 1, iterations } });
+    yield* repeat(4_000, () => data({ type: "message_delta", usage: { output_tokens: 1 } }));
+    yield MESSAGE_END;
+  },
   *"usage-members"() {
     yield MESSAGE_START;
     yield* repeat(10_000, (at) =>

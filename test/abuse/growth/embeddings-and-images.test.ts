@@ -15,7 +15,8 @@ import {
   imageRequest,
   imagesResponse,
 } from "../../../src/public-api/schemas/images.ts";
-import { listEventCases, listGrowthCases } from "./grow.ts";
+import { listGrowthCases } from "./grow.ts";
+import { listEventCases } from "./grow-events.ts";
 import {
   type Canned,
   type Dialect,

@@ -3,7 +3,7 @@
  * builds the same document with one place (or several together) grown to a size.
  */
 
-import type { JsonDocument, StreamSample } from "./sample.ts";
+import type { JsonDocument } from "./sample.ts";
 
 /** The variable that `npm run test:long` sets: every document grows on every route. */
 export const EVERY_ROUTE = "GROWTH_ON_EVERY_ROUTE";
@@ -27,7 +27,7 @@ interface Node {
 }
 
 /** Stands for the number of a copy in the text of an element. */
-const NUMBER = "§";
+export const NUMBER = "§";
 /** Values of these members identify something. Copies that are distinct differ in them. */
 const IDENTITIES = new Set([
   "id",
@@ -60,7 +60,7 @@ const MAPS = new Set([
 ]);
 const DISCRIMINATORS = ["type", "role"];
 /** The names of text that a client or model writes: it is tried in more forms. */
-const TEXTS = new Set([
+export const TEXTS = new Set([
   "text",
   "content",
   "arguments",
@@ -93,7 +93,7 @@ export function listNodes(json: unknown): Node[] {
   return [...nodes.values()];
 }
 
-function describeElement(element: unknown): string {
+export function describeElement(element: unknown): string {
   if (!isObject(element)) return "";
   for (const name of DISCRIMINATORS) if (typeof element[name] === "string") return String(element[name]);
   return Object.keys(element)[0] ?? "";
@@ -101,7 +101,21 @@ function describeElement(element: unknown): string {
 
 export function listGrowthCases(json: JsonDocument): GrowthCase[] {
   const nodes = listNodes(json);
-  return [...nodes.flatMap((node) => growNode(json, node)), ...growTogether(json, nodes)];
+  return [...nodes.flatMap((node) => growNode(json, node)), ...growTogether(json, nodes), repeatNames(json)];
+}
+
+/** All names of the document again and again, in a member that no reader knows: for readers that search for a name. */
+export function repeatNames(json: JsonDocument): GrowthCase {
+  return {
+    place: "",
+    variant: "its names again",
+    build: (bytes) => replaceAt({ ...json, x: 0 }, [[["x"], `{${repeat(writeNames(json), bytes)}}`]]),
+  };
+}
+
+function writeNames(json: unknown): string {
+  const names = listNodes(json).flatMap(({ path }) => path.filter((step) => typeof step === "string"));
+  return [...new Set(names)].map((name) => `${JSON.stringify(name)}:1`).join(",");
 }
 
 function growNode(json: JsonDocument, node: Node): GrowthCase[] {
@@ -236,7 +250,7 @@ function growString(name: string, value: string): Growers {
 }
 
 /** A template of copies that differ in their ids, names and indexes. */
-function distinguish(value: unknown, name = ""): unknown {
+export function distinguish(value: unknown, name = ""): unknown {
   if (Array.isArray(value)) return value.map((element) => distinguish(element, name));
   if (isObject(value))
     return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, distinguish(member, key)]));
@@ -245,7 +259,7 @@ function distinguish(value: unknown, name = ""): unknown {
   return value;
 }
 
-function countFor(text: string, bytes: number): number {
+export function countFor(text: string, bytes: number): number {
   return Math.max(1, Math.floor(bytes / (Buffer.byteLength(text) + 1)));
 }
 
@@ -277,77 +291,10 @@ function replaceAt(json: JsonDocument, changes: readonly (readonly [Path, string
   }, text);
 }
 
-function setAt(value: unknown, [step, ...rest]: Path, inner: string): unknown {
+export function setAt(value: unknown, [step, ...rest]: Path, inner: string): unknown {
   if (step === undefined) return inner;
   if (Array.isArray(value))
     return value.map((element, at) => (at === step ? setAt(element, rest, inner) : element));
   if (!isObject(value)) throw new Error(`no value at ${String(step)}`);
   return { ...value, [step]: setAt(value[step], rest, inner) };
-}
-
-export interface EventCase {
-  readonly place: string;
-  readonly variant: string;
-  /** The JSON texts of all events of the stream. */
-  build(bytes: number): readonly string[];
-}
-
-/** The events of a stream in order and in groups, each kind alone, and every place in an event. */
-export function listEventCases({ head, events, tail }: StreamSample): EventCase[] {
-  const write = (list: readonly (JsonDocument | string)[]) =>
-    list.map((event) => (typeof event === "string" ? event : JSON.stringify(event)));
-  const whole = (repeated: readonly string[]) => [...write(head), ...repeated, ...write(tail)];
-  const repeat = listRepeatedEvents(events).map(({ build, ...rest }) => ({
-    ...rest,
-    build: (bytes: number) => whole(build(bytes)),
-  }));
-  const all = [...head, ...events, ...tail];
-  const texts = write(all);
-  const inner = all.flatMap((event, at) => {
-    if (typeof event === "string") return [];
-    return listGrowthCases(event).map(({ place, variant, build }) => ({
-      place: `${describeEvent(event, at)}.${place}`,
-      variant,
-      build: (bytes: number) => texts.map((text, other) => (other === at ? build(bytes) : text)),
-    }));
-  });
-  return [...repeat, ...inner];
-}
-
-function listRepeatedEvents(events: readonly JsonDocument[]): EventCase[] {
-  if (events.length === 0) return [];
-  const equal = events.map((event) => JSON.stringify(event));
-  const distinct = events.map((event) => JSON.stringify(distinguish(event)));
-  const inOrder = (list: readonly string[]) => (bytes: number) =>
-    Array.from({ length: countFor(list.join(), bytes) }, (_, at) =>
-      list.map((text) => number(text, at)),
-    ).flat();
-  const inGroups = (bytes: number) => {
-    const count = countFor(distinct.join(), bytes);
-    return distinct.flatMap((text) => Array.from({ length: count }, (_, at) => number(text, at)));
-  };
-  const alone = events.flatMap((event, at): EventCase[] => [
-    { place: describeEvent(event, at), variant: "alone, equal", build: inOrder(equal.slice(at, at + 1)) },
-    {
-      place: describeEvent(event, at),
-      variant: "alone, distinct",
-      build: inOrder(distinct.slice(at, at + 1)),
-    },
-  ]);
-  return [
-    { place: "events", variant: "equal", build: inOrder(equal) },
-    { place: "events", variant: "distinct", build: inOrder(distinct) },
-    { place: "events", variant: "in groups", build: inGroups },
-    ...alone,
-  ];
-}
-
-function number(text: string, at: number): string {
-  return text.replaceAll(`"${NUMBER}${NUMBER}"`, String(at)).replaceAll(NUMBER, String(at));
-}
-
-function describeEvent(event: JsonDocument, at: number): string {
-  const inner = [event.delta, event.content_block, event.item].find(isObject);
-  const kind = inner === undefined ? "" : ` ${describeElement(inner)}`;
-  return `events[${at}: ${typeof event.type === "string" ? event.type : "chunk"}${kind}]`;
 }

@@ -1,7 +1,8 @@
 /** The work for large documents, which threads inspect and translate, grows no faster than their size. */
 
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { type GrowthCase, listEventCases, listGrowthCases } from "./grow.ts";
+import { type GrowthCase, listGrowthCases } from "./grow.ts";
+import { listEventCases, listLongEventCases } from "./grow-events.ts";
 import { buildRequest, DIALECTS, eventStream, json } from "./lab.ts";
 import { type GrowthRun, judgeAll, LARGE_DOCUMENT_BYTES } from "./measure.ts";
 import { CPU_MS_PER_MIB, plainReply, plainRequest, ROUTES, runOnAccount, useWarmLab } from "./routes.ts";
@@ -44,7 +45,10 @@ describe("the work grows linearly", () => {
   test.each(DIALECTS)("for large streams of %s", async (dialect) => {
     const [sample] = SAMPLES[dialect].streams;
     if (sample === undefined) throw new Error(`there is no stream of ${dialect}`);
-    const cases = listEventCases(sample).filter(({ variant }) => REPEATED_EVENTS.test(variant));
+    const cases = [
+      ...listEventCases(sample).filter(({ variant }) => REPEATED_EVENTS.test(variant)),
+      ...listLongEventCases(sample),
+    ];
     const runs = cases.map(({ place, variant, build }) => ({
       name: `${place}, ${variant}`,
       msPerMib: CPU_MS_PER_MIB.passed,

@@ -1,7 +1,8 @@
 /** The work for a response of an upstream grows no faster than its size, wherever it grows, on every route. */
 
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { listEventCases, listGrowthCases } from "./grow.ts";
+import { listGrowthCases } from "./grow.ts";
+import { listEventCases } from "./grow-events.ts";
 import { type Canned, type Dialect, eventStream, json, type Result } from "./lab.ts";
 import { type GrowthRun, judgeAll } from "./measure.ts";
 import { CPU_MS_PER_MIB, chooseCases, plainRequest, ROUTES, runOnAccount, useWarmLab } from "./routes.ts";
