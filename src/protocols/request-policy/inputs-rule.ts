@@ -19,6 +19,7 @@ import {
   ADDRESS_MEMBER,
   GEMINI_MEDIA_MEMBER_NAMES,
   GEMINI_MEDIA_MEMBERS,
+  MEDIA_BY_NAME,
   MEDIA_MEMBER_NAMES,
   MEDIA_MEMBERS,
   type MediaKind,
@@ -100,9 +101,6 @@ const SOURCE_WANTED = wantedFields(["type", "content"], { rejectsCaseVariants: t
 const GEMINI_WANTED = wantedFields<Member>(GEMINI_MEMBERS);
 const CONTAINER_NAMES: ReadonlySet<string> = new Set(CONTAINERS);
 const ADDRESSES = MEDIA_MEMBERS.filter(({ holds }) => holds === "address");
-const MEMBERS_BY_NAME = new Map<string, (typeof MEDIA_MEMBERS)[number]>(
-  MEDIA_MEMBERS.map((member) => [member.name, member]),
-);
 /** A part with members of several kinds is of the first of them. */
 const KIND_ORDER: Readonly<Record<MediaKind, number>> = { images: 0, audio: 1, files: 2 };
 
@@ -209,7 +207,7 @@ class InputCount {
 function findMemberKind(part: Part): MediaKind | null {
   let found: MediaKind | null = null;
   for (const name in part) {
-    const member = MEMBERS_BY_NAME.get(name);
+    const member = MEDIA_BY_NAME.get(name);
     if (member === undefined || !isSet(part[member.name])) continue;
     if (found === null || KIND_ORDER[member.kind] < KIND_ORDER[found]) found = member.kind;
   }

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { TOOL_KINDS } from "../../records/request-policy.ts";
+import { HOSTED_GEMINI_TOOLS, TOOL_MEMBERS } from "../shared/tool-kinds.ts";
 import { apply, BASE, rejection, sent } from "./apply-rules.test-support.ts";
 
 describe("tools", () => {
@@ -23,6 +25,22 @@ describe("tools", () => {
       tools: [{ ...functions, google_search: {} }, { codeExecution: {} }, { googleMaps: {} }],
     };
     expect(sent("gemini", gemini, { tools })).toEqual({ ...BASE.gemini, tools: [functions] });
+  });
+
+  test.each(TOOL_MEMBERS)("`$name` is dropped if its kind is denied, and stays if it is off", (member) => {
+    const { name, kind, dialect, isOffIfFalse } = member;
+    const deny = { tools: { deny: [kind], over: "drop" } } as const;
+    for (const on of [{}, true]) expect(sent(dialect, { [name]: on }, deny)).toEqual(BASE[dialect]);
+    expect(sent(dialect, { [name]: null }, deny)).toEqual({ ...BASE[dialect], [name]: null });
+    const off = { [name]: false };
+    expect(sent(dialect, off, deny)).toEqual({ ...BASE[dialect], ...(isOffIfFalse ? off : {}) });
+    const other = { tools: { deny: ["shell"], over: "drop" } } as const;
+    expect(sent(dialect, { [name]: {} }, other)).toEqual({ ...BASE[dialect], [name]: {} });
+  });
+
+  test.each(HOSTED_GEMINI_TOOLS)("Gemini's `%s` is dropped if its kind is denied", (name) => {
+    const deny = { tools: { deny: TOOL_KINDS, over: "drop" } } as const;
+    expect(sent("gemini", { tools: [{ [name]: {} }] }, deny)).toEqual(BASE.gemini);
   });
 
   test("kinds that are not denied stay", () => {

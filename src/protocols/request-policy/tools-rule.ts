@@ -16,7 +16,13 @@ import type { Interface } from "../../records/interfaces.ts";
 import type { BodyRules } from "../../records/request-policy.ts";
 import { caseVariantError } from "../shared/case-variant-error.ts";
 import { repeatedError } from "../shared/repeated-error.ts";
-import { classifyGeminiTool, classifyToolType, TOOL_MEMBERS, type ToolClass } from "../shared/tool-kinds.ts";
+import {
+  classifyGeminiTool,
+  classifyToolType,
+  listToolMembers,
+  TOOL_MEMBERS,
+  type ToolClass,
+} from "../shared/tool-kinds.ts";
 import { type PolicyBody, violation } from "./policy-body.ts";
 
 type ToolsRule = NonNullable<BodyRules["tools"]>;
@@ -27,16 +33,8 @@ const ITEM_TOOLS = "input.tools";
 /** The members that name tools. Null: the interface has no tools. */
 export const TOOL_PLACES: Readonly<Record<Interface, readonly string[] | null>> = {
   responses: ["tools", "tool_choice", ITEM_TOOLS, "prompt"],
-  chat: [
-    "tools",
-    "tool_choice",
-    "web_search_options",
-    "search_parameters",
-    "enable_search",
-    "plugins",
-    "extra_body",
-  ],
-  messages: ["tools", "tool_choice", "mcp_servers"],
+  chat: ["tools", "tool_choice", ...listToolMembers("chat"), "extra_body"],
+  messages: ["tools", "tool_choice", ...listToolMembers("messages")],
   gemini: ["tools", "toolConfig", "cachedContent"],
   embeddings: null,
   images: null,
@@ -51,9 +49,9 @@ export function applyTools(body: PolicyBody, rule: ToolsRule): void {
   for (const name of OPAQUE_MEMBERS)
     if (places.includes(name) && body.member(name) !== null)
       throw violation(name, "its content may use denied tools.");
-  for (const { name, kind } of TOOL_MEMBERS) {
+  for (const { name, kind, isOffIfFalse } of TOOL_MEMBERS) {
     const value = places.includes(name) ? body.member(name) : null;
-    if (value === null || value.kind === "false" || !rule.deny.includes(kind)) continue;
+    if (value === null || (isOffIfFalse && value.kind === "false") || !rule.deny.includes(kind)) continue;
     if (rule.over === "reject") throw deniedError(name, kind);
     body.setMember(name, null);
     body.note("tools", name, kind, null);

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { camelCase } from "../../base/name-case.ts";
 import { type InputReach, measureInputReach } from "./input-reach.ts";
 import { measureInputSize } from "./input-size.ts";
 import { GEMINI_MEDIA_EXAMPLES, MEDIA_EXAMPLES } from "./media-members.test-support.ts";
+import { classifyGeminiTool, HOSTED_GEMINI_TOOLS, TOOL_MEMBERS } from "./tool-kinds.ts";
 
 const ofText = (json: string): InputReach => {
   const body = Buffer.from(json);
@@ -96,12 +98,29 @@ describe("the input that a request can reach", () => {
     );
   });
 
+  test.each(TOOL_MEMBERS)("includes the tool that `$name` turns on", (member) => {
+    const { name, kind, addsInput, isOffIfFalse } = member;
+    const found = { ...NOTHING, hostsTools: addsInput, searchesWeb: kind === "web_search" };
+    expect(reachOf({ [name]: {} })).toMatchObject(found);
+    expect(reachOf({ [name]: true })).toMatchObject(found);
+    expect(reachOf({ [name]: null })).toMatchObject(NOTHING);
+    expect(reachOf({ [name]: false })).toMatchObject(isOffIfFalse ? NOTHING : found);
+    expect(reachOf({ metadata: { [name]: {} } })).toMatchObject(NOTHING);
+  });
+
+  test.each(HOSTED_GEMINI_TOOLS)("includes Gemini's tool `%s`", (name) => {
+    const searchesWeb = classifyGeminiTool(camelCase(name)) === "web_search";
+    expect(reachOf({ tools: [{ [name]: {} }] })).toMatchObject({ ...NOTHING, hostsTools: true, searchesWeb });
+    expect(reachOf({ metadata: [{ [name]: {} }] })).toMatchObject(NOTHING);
+  });
+
   test.each([
     { input: [{ role: "user", content: [{ text: "x" }] }] },
     { input: [{ type: "message", content: [{ id: "msg_1" }] }] },
     { input: ["a", "b"], web_search_options: null },
     { input: 'a "json_schema" and its "vector_store_ids"', response_format: { type: "json_object" } },
     { tools: [{ type: "function", parameters: { properties: { file_id: { type: "string" } } } }] },
+    { contents: [{ parts: [{ inlineData: null }, { fileData: null }] }] },
     // Tools of Codex have a parameter `audio_url`.
     { tools: [{ type: "function", parameters: { properties: { audio_url: { type: "string" } } } }] },
     { tools: [{ functionDeclarations: [{ parameters: { properties: { fileData: { type: "OBJECT" } } } }] }] },

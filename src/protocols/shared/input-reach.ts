@@ -18,9 +18,24 @@ import {
   stringEnd,
 } from "../../json/walk.ts";
 import type { InputSize } from "./input-size.ts";
-import { MEDIA_MEMBER_NAMES } from "./media-members.ts";
+import {
+  ADDRESS_MEMBER,
+  GEMINI_MEDIA_BY_NAME,
+  GEMINI_MEDIA_MEMBER_NAMES,
+  type GeminiMediaMember,
+  MEDIA_BY_NAME,
+  MEDIA_MEMBER_NAMES,
+  type MediaMember,
+} from "./media-members.ts";
 import { readText } from "./read-text.ts";
-import { classifyGeminiTool, classifyToolType } from "./tool-kinds.ts";
+import {
+  classifyGeminiTool,
+  classifyToolType,
+  HOSTED_GEMINI_TOOLS,
+  TOOL_MEMBER_NAMES,
+  TOOL_MEMBERS_BY_NAME,
+  type ToolMember,
+} from "./tool-kinds.ts";
 
 export interface InputReach {
   /** Bytes of text, without the whitespace between JSON tokens, which no model reads. */
@@ -43,47 +58,29 @@ export interface InputReach {
   hasSchema: boolean;
 }
 
-/** Members that mean more than their own text, and the members of the body that contain them. */
-const MEMBERS = wantedFields([
-  "url",
-  ...MEDIA_MEMBER_NAMES,
-  "media_type",
-  "web_search_options",
-  "search_parameters",
-  "enable_search",
-  "plugins",
-  "role",
-  "type",
-  "tools",
-  "input",
-  "args",
-  "response",
-  "inlineData",
-  "inline_data",
-  "fileData",
-  "googleSearch",
-  "google_search",
-  "googleSearchRetrieval",
-  "google_search_retrieval",
-  "enterpriseWebSearch",
-  "enterprise_web_search",
-  "codeExecution",
-  "code_execution",
-  "urlContext",
-  "url_context",
-  "googleMaps",
-  "google_maps",
-  "fileSearch",
-  "file_search",
-  "vector_store_ids",
-  "fileSearchStoreNames",
-  "file_search_store_names",
-  "json_schema",
-  "responseSchema",
-  "response_schema",
-  "responseJsonSchema",
-  "response_json_schema",
-]);
+/** What a member means in addition to its text. */
+type Meaning = "role" | "tool_data" | "address" | "media" | "media_type" | "tool" | "collections" | "schema";
+
+/** In a tool, `tools` may be the tools of a namespace. A value that is no list is read as a hosted tool. */
+const HOSTED_TOOLS: ReadonlySet<string> = new Set(["tools", ...HOSTED_GEMINI_TOOLS]);
+const NAMES: readonly (readonly [Meaning, readonly string[]])[] = [
+  ["role", ["role"]],
+  // The arguments of a call in Messages and Gemini, and Gemini's result of one.
+  ["tool_data", ["input", "args", "response"]],
+  ["address", [ADDRESS_MEMBER]],
+  ["media", [...MEDIA_MEMBER_NAMES, ...GEMINI_MEDIA_MEMBER_NAMES]],
+  ["media_type", ["media_type"]],
+  ["tool", [...HOSTED_TOOLS, ...TOOL_MEMBER_NAMES]],
+  ["collections", ["vector_store_ids", "fileSearchStoreNames", "file_search_store_names"]],
+  [
+    "schema",
+    ["json_schema", "responseSchema", "response_schema", "responseJsonSchema", "response_json_schema"],
+  ],
+];
+const MEANINGS: ReadonlyMap<string, Meaning> = new Map(
+  NAMES.flatMap(([meaning, names]) => names.map((name) => [name, meaning] as const)),
+);
+const MEMBERS = wantedFields(["type", ...MEANINGS.keys()]);
 const ITEM_REFERENCE = wantedFields(["item_reference"]);
 /** The client runs these tools: their results come with its next request. */
 const CLIENT_TOOLS = wantedFields([
@@ -210,91 +207,75 @@ class InputReachWalk {
 
   #readMember(name: string | undefined, value: number): void {
     this.#noteSection(name, value);
-    if (name === undefined || this.#noteFeature(name) || this.#toolDataDepth !== null) return;
+    // Most members have another name, or this one: only the rest are looked up.
+    if (name === undefined) return;
+    if (name === "type") {
+      if (this.#toolDataDepth === null) this.#readType(value);
+      return;
+    }
+    const meaning = MEANINGS.get(name);
+    // Some accounts lack these two, wherever they are named.
+    if (meaning === "collections") this.#reach.namesCollections = true;
+    if (meaning === "schema") this.#reach.hasSchema = true;
+    if (this.#toolDataDepth !== null) return;
     const isText = this.#body[value] === QUOTE;
     const isObject = this.#body[value] === OBJECT_OPEN;
     // The schema of a parameter with this name.
     if (isObject && this.#depth > this.#toolDepth()) return;
-    switch (name) {
-      case "input":
-      case "args":
-      case "response":
-        // The arguments of a call in Messages and Gemini, and Gemini's result of one.
+    switch (meaning) {
+      case "role":
+        if (this.#depth === ENTRY_DEPTH && isText) this.#isReference = false;
+        return;
+      case "tool_data":
         if (isObject && this.#depth > ENTRY_DEPTH) this.#toolDataDepth = this.#depth;
         return;
-      case "url":
-      case "image_url":
+      case "address":
         if (isText) this.#addPicture(value);
         return;
-      case "file_data":
-        if (isText) this.#reach.files++;
-        else if (isObject) this.#addGeminiFile();
-        return;
-      case "fileData":
-        this.#addGeminiFile();
-        return;
-      case "inlineData":
-      case "inline_data":
-        if (this.#isImage(value)) this.#reach.pictures++;
-        else this.#reach.files++;
-        return;
-      case "file_id":
-      case "file_url":
-      case "document_url":
-        if (isText) this.#addFile(value);
-        return;
-      case "input_audio":
-      case "audio_url":
-      case "video_url":
-        if (isText || isObject) this.#reach.files++;
+      case "media":
+        if (isText || isObject) this.#readMedia(MEDIA_BY_NAME.get(name), value);
+        if (isObject) this.#readGeminiMedia(GEMINI_MEDIA_BY_NAME.get(name), value);
         return;
       case "media_type":
         if (startsWithAt(this.#body, value, IMAGE_TYPE)) this.#reach.pictures++;
         else if (startsWithAt(this.#body, value, PDF_TYPE)) this.#reach.files++;
         return;
-      case "web_search_options":
-        if (this.#depth !== 1 || startsWithAt(this.#body, value, NULL)) return;
-        this.#reach.hostsTools = true;
-        this.#reach.searchesWeb = true;
-        return;
-      case "search_parameters":
-      case "enable_search":
-      case "plugins":
-        if (this.#depth === 1 && !this.#isOff(value)) this.#reach.searchesWeb = true;
-        return;
-      case "role":
-        if (this.#depth === ENTRY_DEPTH && isText) this.#isReference = false;
-        return;
-      case "type":
-        if (this.#depth === this.#toolDepth()) this.#readToolType(value);
-        else if (this.#depth === ENTRY_DEPTH) this.#readItemType(value);
-        return;
-      default:
-        // The rest are the names of tools that Google runs.
-        if (this.#depth !== this.#toolDepth() || this.#section !== "tools") return;
-        this.#reach.hostsTools = true;
-        if (classifyGeminiTool(camelCase(name)) === "web_search") this.#reach.searchesWeb = true;
+      case "tool":
+        if (this.#depth === 1) this.#readToolMember(TOOL_MEMBERS_BY_NAME.get(name), value);
+        else if (this.#depth === this.#toolDepth() && this.#section === "tools") this.#readHostedTool(name);
     }
   }
 
-  /** What some accounts lack, wherever it is named. Returns whether the member means nothing else. */
-  #noteFeature(name: string): boolean {
-    switch (name) {
-      case "vector_store_ids":
-      case "fileSearchStoreNames":
-      case "file_search_store_names":
-        this.#reach.namesCollections = true;
-        return true;
-      case "json_schema":
-      case "responseSchema":
-      case "response_schema":
-      case "responseJsonSchema":
-      case "response_json_schema":
-        this.#reach.hasSchema = true;
-        return true;
-      default:
-        return false;
-    }
+  /** `value` is a text or an object. */
+  #readMedia(member: MediaMember | undefined, value: number): void {
+    const isText = this.#body[value] === QUOTE;
+    if (member?.kind === "audio") this.#reach.files++;
+    // The address in an object is read as a member of its own.
+    else if (!isText) return;
+    else if (member?.kind === "images") this.#addPicture(value);
+    else if (member?.holds === "data_url") this.#reach.files++;
+    else if (member?.kind === "files") this.#addFile(value);
+  }
+
+  #readGeminiMedia(member: GeminiMediaMember | undefined, value: number): void {
+    if (member === undefined) return;
+    if (member.holds === "base64" && this.#isImage(value)) this.#reach.pictures++;
+    else this.#reach.files++;
+    // A file that Google stores, or a video at a URL.
+    if (member.holds === "reference") this.#reach.remoteFiles++;
+  }
+
+  #readToolMember(member: ToolMember | undefined, value: number): void {
+    if (member === undefined || startsWithAt(this.#body, value, NULL)) return;
+    if (member.isOffIfFalse && startsWithAt(this.#body, value, FALSE)) return;
+    if (member.addsInput) this.#reach.hostsTools = true;
+    if (member.kind === "web_search") this.#reach.searchesWeb = true;
+  }
+
+  #readHostedTool(name: string): void {
+    if (!HOSTED_TOOLS.has(name)) return;
+    this.#reach.hostsTools = true;
+    if (classifyGeminiTool(camelCase(name)) === "web_search") this.#reach.searchesWeb = true;
   }
 
   #noteSection(name: string | undefined, value: number): void {
@@ -325,18 +306,13 @@ class InputReachWalk {
     return (this.#isSingleTool ? SINGLE_TOOL_DEPTH : ENTRY_DEPTH) + outside;
   }
 
-  #isOff(value: number): boolean {
-    return startsWithAt(this.#body, value, NULL) || startsWithAt(this.#body, value, FALSE);
-  }
-
-  /** A file that Google stores, or a video at a URL. */
-  #addGeminiFile(): void {
-    this.#reach.files++;
-    this.#reach.remoteFiles++;
-  }
-
   #isImage(value: number): boolean {
     return findBytes(this.#body, IMAGE_TYPE, value, value + MEDIA_TYPE_BYTES_MAX) !== -1;
+  }
+
+  #readType(value: number): void {
+    if (this.#depth === this.#toolDepth()) this.#readToolType(value);
+    else if (this.#depth === ENTRY_DEPTH) this.#readItemType(value);
   }
 
   #readItemType(value: number): void {

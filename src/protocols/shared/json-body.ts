@@ -16,6 +16,7 @@ import type { BodyFields, Endpoint } from "./endpoint.ts";
 import { isPlainBody } from "./plain-body.ts";
 import type { HostedForm, KnownPrefix, RequestBody } from "./request.ts";
 import { limitSearches, type SearchOffer } from "./search-limit.ts";
+import { TOOL_MEMBER_NAMES } from "./tool-kinds.ts";
 
 /** Fields for routing or metering. None may occur twice: parsers differ in which one they keep. */
 export const ROUTING_FIELDS = [
@@ -56,11 +57,7 @@ export const ROUTING_FIELDS = [
   "output_config",
   "parallel_tool_calls",
   "max_tool_calls",
-  "mcp_servers",
-  "web_search_options",
-  "search_parameters",
-  "enable_search",
-  "plugins",
+  ...TOOL_MEMBER_NAMES,
   "thinking_budget",
   "enable_thinking",
   "chat_template_kwargs",

@@ -8,6 +8,7 @@ import type { EndpointName as AnyEndpointName } from "./endpoint.ts";
 import { ROUTING_FIELDS } from "./json-body.ts";
 import { readJsonRequest } from "./json-request.ts";
 import type { ModelRequest } from "./request.ts";
+import { TOOL_MEMBER_NAMES } from "./tool-kinds.ts";
 
 /** Gemini's bodies have a separate reader. */
 type EndpointName = Exclude<AnyEndpointName, `gemini.${string}`>;
@@ -273,6 +274,7 @@ describe("bodies that are not one valid JSON object", () => {
     "max_tokens",
     "max_completion_tokens",
     "max_output_tokens",
+    ...TOOL_MEMBER_NAMES,
   ])("%s may appear once only", (field) => {
     const twice = `{"model":"m","input":"hi","${field}":null,"x":1,"${field}":null}`;
     expect(rejection("embeddings", twice)).toBe(`duplicate_parameter: ${field}`);

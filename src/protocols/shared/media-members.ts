@@ -10,7 +10,7 @@ export const MEDIA_TOKENS = 1_000;
 
 export type MediaKind = Exclude<InputKind, "urls">;
 
-interface MediaMember {
+export interface MediaMember {
   readonly name: string;
   readonly kind: MediaKind;
   /**
@@ -34,7 +34,7 @@ export const MEDIA_MEMBERS = [
   { name: "document_url", kind: "files", holds: "address", isPartType: true },
 ] as const satisfies readonly MediaMember[];
 
-interface GeminiMediaMember {
+export interface GeminiMediaMember {
   /** Google accepts both names. */
   readonly name: string;
   readonly snakeName: string;
@@ -48,6 +48,17 @@ export const GEMINI_MEDIA_MEMBERS = [
 ] as const satisfies readonly GeminiMediaMember[];
 
 export type GeminiMediaMemberName = (typeof GEMINI_MEDIA_MEMBERS)[number]["name" | "snakeName"];
+
+export const MEDIA_BY_NAME: ReadonlyMap<string, (typeof MEDIA_MEMBERS)[number]> = new Map(
+  MEDIA_MEMBERS.map((member) => [member.name, member]),
+);
+/** By both names. */
+export const GEMINI_MEDIA_BY_NAME: ReadonlyMap<string, GeminiMediaMember> = new Map(
+  GEMINI_MEDIA_MEMBERS.flatMap((member) => [
+    [member.name, member],
+    [member.snakeName, member],
+  ]),
+);
 
 export const MEDIA_MEMBER_NAMES = MEDIA_MEMBERS.map(({ name }) => name);
 export const GEMINI_MEDIA_MEMBER_NAMES = GEMINI_MEDIA_MEMBERS.flatMap<GeminiMediaMemberName>((member) => [

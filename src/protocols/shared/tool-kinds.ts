@@ -1,5 +1,7 @@
 /** The kinds of tools that vendors define, by the names that their APIs use. */
 
+import { snakeCase } from "../../base/name-case.ts";
+import type { Dialect } from "../../records/interfaces.ts";
 import type { ToolKind } from "../../records/request-policy.ts";
 
 /** `client`: the client runs the tool. `unknown`: a type that no dialect has yet, which counts as denied. */
@@ -36,17 +38,49 @@ export const GEMINI_TOOLS: Readonly<Record<string, ToolClass>> = {
   mcpServers: "mcp",
   fileSearch: "file_search",
   retrieval: "file_search",
+  // A policy has no kind for it, so it counts as denied.
+  googleMaps: "unknown",
 };
+
+/** The tools that Google runs, under both names that it accepts. The client runs the others. */
+export const HOSTED_GEMINI_TOOLS: readonly string[] = Object.entries(GEMINI_TOOLS)
+  .filter(([, toolClass]) => toolClass !== "client" && toolClass !== "computer")
+  .flatMap(([name]) => [name, snakeCase(name)]);
 
 export function classifyGeminiTool(member: string): ToolClass {
   return Object.hasOwn(GEMINI_TOOLS, member) ? (GEMINI_TOOLS[member] ?? "unknown") : "unknown";
 }
 
+export interface ToolMember {
+  readonly name: string;
+  readonly kind: ToolKind;
+  readonly dialect: Dialect;
+  /** The tool is also off with `false`, not only with `null`. */
+  readonly isOffIfFalse: boolean;
+  /** The model reads the results as input. */
+  readonly addsInput: boolean;
+}
+
 /** Members of the body that turn on a tool without an entry in `tools`. */
-export const TOOL_MEMBERS: readonly { readonly name: string; readonly kind: ToolKind }[] = [
-  { name: "web_search_options", kind: "web_search" },
-  { name: "search_parameters", kind: "web_search" },
-  { name: "enable_search", kind: "web_search" },
-  { name: "plugins", kind: "web_search" },
-  { name: "mcp_servers", kind: "mcp" },
-];
+export const TOOL_MEMBERS = [
+  {
+    name: "web_search_options",
+    kind: "web_search",
+    dialect: "chat",
+    isOffIfFalse: false,
+    addsInput: true,
+  },
+  { name: "search_parameters", kind: "web_search", dialect: "chat", isOffIfFalse: true, addsInput: false },
+  { name: "enable_search", kind: "web_search", dialect: "chat", isOffIfFalse: true, addsInput: false },
+  { name: "plugins", kind: "web_search", dialect: "chat", isOffIfFalse: true, addsInput: false },
+  { name: "mcp_servers", kind: "mcp", dialect: "messages", isOffIfFalse: true, addsInput: true },
+] as const satisfies readonly ToolMember[];
+
+export const TOOL_MEMBERS_BY_NAME: ReadonlyMap<string, ToolMember> = new Map(
+  TOOL_MEMBERS.map((member) => [member.name, member]),
+);
+export const TOOL_MEMBER_NAMES = TOOL_MEMBERS.map(({ name }) => name);
+
+export function listToolMembers(dialect: Dialect): readonly string[] {
+  return TOOL_MEMBERS.filter((member) => member.dialect === dialect).map(({ name }) => name);
+}
