@@ -1,6 +1,7 @@
 /** Opens the gateway: the services of the request path. At shutdown it lets requests in flight finish. */
 
 import { join } from "node:path";
+import { HoldFailures } from "../billing/recovery/hold-failures.ts";
 import type { Authenticator } from "../gateway/admission/authenticate.ts";
 import { openBadKeyThrottle } from "../gateway/admission/bad-key-throttle.ts";
 import { KeyRate, KeySlots } from "../gateway/admission/key-limits.ts";
@@ -145,6 +146,7 @@ function openHeldResponses(
     billingFaults,
     adopted,
     countLateUse,
+    failures: new HoldFailures({ db, clock, log, faults: billingFaults, limits: limits.recovery }),
     ...upstream,
     timing: limits,
     limits: limits.heldResponses,

@@ -4,6 +4,8 @@ import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { releaseSetAside } from "../../src/billing/operations/resolve-hold.ts";
+import { openDb } from "../../src/store/engine/db.ts";
 import { eventually } from "../support/eventually.ts";
 import { bill, type PaidGateway, PRICE, startPaidGateway } from "../support/paid-gateway.ts";
 import type { GatewayOptions } from "../support/running-gateway.ts";
@@ -196,6 +198,28 @@ test("a cancelled response without usage is charged the reasoning that its reque
     reasoningTokens: 512,
     flags: ["estimated", "partial"],
   });
+});
+
+const UNSETTLEABLE = [
+  ["cannot be read", "UPDATE hold SET interface = 'of a later version'"],
+  ["cannot be priced", "UPDATE hold SET tariff_id = 'odd'"],
+] as const;
+
+test.each(UNSETTLEABLE)("a hold that %s is set aside, and the others are settled", async (_, spoil) => {
+  const odd = await begin();
+  const db = await openDb(`sqlite:${join(folder, "gateway.db")}`);
+  await db.sql.script("INSERT INTO tariff (id, terms) VALUES ('odd', 'no tariff')");
+  await db.sql.script(spoil);
+  await db.close();
+  const good = await begin();
+  const { records, installation } = await start();
+  response = buildResponse("completed", USED);
+  expect(await records.row(good.requestId)).toMatchObject({ chargedNano: USED_NANO });
+  const listIds = async () => (await records.setAside()).map(({ requestId }) => requestId);
+  await eventually(async () => (await listIds()).length > 0);
+  expect(await listIds()).toEqual([odd.requestId]);
+  expect(await records.findRow(odd.requestId)).toBeNull();
+  await releaseSetAside(installation.db, odd.requestId);
 });
 
 test("an upstream that fails for a while is polled again", async () => {

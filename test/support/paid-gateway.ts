@@ -6,6 +6,7 @@ import type { Nano } from "../../src/money/nano.ts";
 import { type Db, transaction } from "../../src/store/engine/db.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
 import { findEntry, type Transfer } from "../../src/store/money/ledger.ts";
+import { listSetAsideHolds, type SetAsideHold } from "../../src/store/money/set-aside-holds.ts";
 import { sumReservations } from "../../src/store/money/wallet-reservations.ts";
 import { readWallet, type Wallet } from "../../src/store/money/wallets.ts";
 import { findUsage, type UsageRow } from "../../src/store/usage/usage.ts";
@@ -109,6 +110,7 @@ export interface BillingRecords {
   row(requestId: string): Promise<UsageRow>;
   findRow(requestId: string): Promise<UsageRow | null>;
   charge(requestId: string): Promise<Transfer | null>;
+  setAside(): Promise<SetAsideHold[]>;
   holds(): Promise<number>;
   /** Fails the test with the findings of the audit. */
   expectReconciled(): Promise<void>;
@@ -127,6 +129,7 @@ export function openBillingRecords(db: Db): BillingRecords {
     row: (requestId) => eventually(() => findUsage(db, requestId)),
     findRow: (requestId) => findUsage(db, requestId),
     charge: (requestId) => findEntry(db, `charge:${requestId}`),
+    setAside: () => listSetAsideHolds(db, 10),
     holds: async () => (await db.sql`SELECT request_id FROM hold`).length,
     async expectReconciled() {
       const report = await reconcileLedger(db, {

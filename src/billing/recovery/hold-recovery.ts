@@ -9,12 +9,12 @@ import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { CorruptRow } from "../../store/engine/row.ts";
 import { findHolds, type Hold, listHoldIds, listHolds } from "../../store/money/holds.ts";
-import { setAsideHold } from "../../store/money/set-aside-holds.ts";
 import { readTerms } from "../../store/money/tariffs.ts";
 import type { BillingEngine } from "../engine/billing-engine.ts";
 import type { Settlement } from "../engine/booking.ts";
-import { BillingUnavailable, errorReason, withBillingErrors } from "../engine/store-faults.ts";
+import { BillingUnavailable, withBillingErrors } from "../engine/store-faults.ts";
 import { buildHeldSettlement, estimateHeldUse, type HeldUse } from "./held-settlement.ts";
+import { HoldFailures } from "./hold-failures.ts";
 
 interface HoldRecoveryOptions {
   db: Db;
@@ -33,14 +33,14 @@ interface HoldRecoveryOptions {
 
 export class HoldRecovery {
   readonly #options: HoldRecoveryOptions;
-  /** How often this process failed to settle a hold. */
-  readonly #failures = new Map<string, number>();
+  readonly #failures: HoldFailures;
   /** Holds of this process that billing did not know at the last check. */
   #suspected: ReadonlySet<string> = new Set();
   #isStopped = false;
 
   constructor(options: HoldRecoveryOptions) {
     this.#options = options;
+    this.#failures = new HoldFailures(options);
   }
 
   stop(): void {
@@ -75,7 +75,7 @@ export class HoldRecovery {
         if (hold !== undefined && hold.atMs < beforeMs) readable.push(hold);
       } catch (error) {
         if (!(error instanceof CorruptRow)) throw error;
-        await this.#noteFailure({ requestId, processId }, error);
+        await this.#failures.note({ requestId, processId }, error);
       }
     }
     return readable;
@@ -114,23 +114,9 @@ export class HoldRecovery {
     } catch (error) {
       // The database is at fault, not the hold.
       if (error instanceof BillingUnavailable) throw error;
-      await this.#noteFailure(hold, error);
+      await this.#failures.note(hold, error);
       return null;
     }
-  }
-
-  /** After the last attempt the hold is set aside for an operator, so that its process can be removed. */
-  async #noteFailure({ requestId, processId }: Pick<Hold, "requestId" | "processId">, error: unknown) {
-    const { db, clock, log, faults, limits } = this.#options;
-    const reason = errorReason(error);
-    const failures = (this.#failures.get(requestId) ?? 0) + 1;
-    this.#failures.set(requestId, failures);
-    log.error("hold_unrecoverable", { request_id: requestId, reason, attempt: failures });
-    if (failures < limits.holdAttemptsMax) return;
-    this.#failures.delete(requestId);
-    if (!(await setAsideHold(db, { requestId, processId, reason, nowMs: clock.nowMs() }))) return;
-    faults.add("hold_set_aside");
-    log.error("hold_set_aside", { request_id: requestId, reason, process_id: processId });
   }
 
   async #estimateUse(hold: Hold): Promise<HeldUse> {

@@ -5,10 +5,13 @@
  */
 
 import { BillingUnavailable, errorReason } from "../../billing/engine/store-faults.ts";
+import type { HoldFailures } from "../../billing/recovery/hold-failures.ts";
 import { storeUnavailable } from "../../errors.ts";
 import type { Log } from "../../observe/log.ts";
 import type { EndedResponse } from "../../protocols/whole-response.ts";
-import { findHeldResponses, type HeldResponse } from "../../store/money/holds.ts";
+import type { Db } from "../../store/engine/db.ts";
+import { CorruptRow } from "../../store/engine/row.ts";
+import { findHeldResponses, findHoldOwner, type HeldResponse } from "../../store/money/holds.ts";
 import {
   callStored,
   type ResponseProgress,
@@ -28,6 +31,7 @@ interface HeldResponseLimits {
 
 interface HeldResponseServices extends HeldSettlementServices, StoredCallServices {
   readonly log: Pick<Log, "info" | "warn" | "error">;
+  readonly failures: HoldFailures;
   /** How long a response may take from its request on. */
   readonly timing: { readonly backgroundMsMax: number };
   readonly limits: HeldResponseLimits;
@@ -102,7 +106,7 @@ export class HeldResponses {
     const due = [...this.#schedules]
       .filter(([, { dueAtMs }]) => dueAtMs <= nowMs)
       .slice(0, limits.pollsPerRound);
-    const held = await findHeldResponses(
+    const held = await findReadable(
       db,
       due.map(([requestId]) => requestId),
     );
@@ -111,18 +115,23 @@ export class HeldResponses {
     );
   }
 
-  async #follow(requestId: string, schedule: Schedule, held: HeldResponse | undefined): Promise<void> {
-    const { clock, limits, log } = this.#services;
+  async #follow(
+    requestId: string,
+    schedule: Schedule,
+    held: HeldResponse | CorruptRow | undefined,
+  ): Promise<void> {
+    const { clock, limits, failures } = this.#services;
     this.#schedules.delete(requestId);
     // Without its hold it is settled.
     if (held === undefined) return;
     let isCancelled = schedule.isCancelled;
     try {
+      if (held instanceof CorruptRow) throw held;
       const result = await this.#pollAndSettle(held, isCancelled);
-      if (result === "settled") return;
+      if (result === "settled") return failures.forget(requestId);
       isCancelled ||= result === "cancelled";
     } catch (error) {
-      log.warn("held_response_failed", { request_id: requestId, reason: errorReason(error) });
+      if (await this.#noteFailure(requestId, error)) return;
     }
     const { pauseMs } = schedule;
     this.#schedules.set(requestId, {
@@ -130,6 +139,21 @@ export class HeldResponses {
       pauseMs: Math.min(pauseMs * 1.5, limits.pauseMsMax),
       isCancelled,
     });
+  }
+
+  /** Returns whether it was the last attempt: the hold is set aside. */
+  async #noteFailure(requestId: string, error: unknown): Promise<boolean> {
+    const { db, log, failures } = this.#services;
+    log.warn("held_response_failed", { request_id: requestId, reason: errorReason(error) });
+    // The database is at fault, not the hold.
+    if (error instanceof BillingUnavailable) return false;
+    try {
+      const processId = await findHoldOwner(db, requestId);
+      return processId === null || (await failures.note({ requestId, processId }, error));
+    } catch (failure) {
+      log.warn("held_response_failed", { request_id: requestId, reason: errorReason(failure) });
+      return false;
+    }
   }
 
   async #pollAndSettle(
@@ -167,4 +191,26 @@ export class HeldResponses {
     const audience = { publicModel, upstreamModel, account, mentions: (word: string) => word === responseId };
     return await readProgress(this.#services, audience, result);
   }
+}
+
+/** A row that this version cannot read does not hide the others. */
+async function findReadable(
+  db: Db,
+  requestIds: readonly string[],
+): Promise<ReadonlyMap<string, HeldResponse | CorruptRow>> {
+  try {
+    return await findHeldResponses(db, requestIds);
+  } catch (error) {
+    if (!(error instanceof CorruptRow)) throw error;
+  }
+  const found = new Map<string, HeldResponse | CorruptRow>();
+  for (const requestId of requestIds) {
+    try {
+      for (const [id, held] of await findHeldResponses(db, [requestId])) found.set(id, held);
+    } catch (error) {
+      if (!(error instanceof CorruptRow)) throw error;
+      found.set(requestId, error);
+    }
+  }
+  return found;
 }

@@ -5,7 +5,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
-import { errorReason } from "../../billing/engine/store-faults.ts";
+import { errorReason, withBillingErrors } from "../../billing/engine/store-faults.ts";
 import {
   buildHeldSettlement,
   chargeWholeHold,
@@ -57,7 +57,7 @@ export async function settleHeldResponse(
   end: HeldResponseEnd,
 ): Promise<void> {
   const { db, clock, log, billingEngine } = services;
-  const terms = await readTerms(db, held.tariffId);
+  const terms = await withBillingErrors(readTerms(db, held.tariffId));
   if (terms === null) log.error("tariff_missing", { request_id: held.requestId, tariff: held.tariffId });
   const use = await computeUse(services, held, { end, terms });
   await billingEngine.book(buildHeldSettlement(held, use, clock.nowMs()));

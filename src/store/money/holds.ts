@@ -162,6 +162,12 @@ export async function findHeldResponses(
   );
 }
 
+/** Also of a hold that cannot be read. Null if there is none. */
+export async function findHoldOwner(db: Db, requestId: string): Promise<string | null> {
+  const [row] = await db.sql`SELECT process_id FROM hold WHERE request_id = ${requestId}`;
+  return row === undefined ? null : text(row, "process_id");
+}
+
 /** The owner of holds whose process has ended and handed them over. It is no process, so the next one takes them. */
 export const HANDED_OVER = "handed_over";
 
