@@ -5,15 +5,13 @@
  */
 
 import { isPending, type MaybePromise } from "../base/maybe-promise.ts";
-import { ApiError, asApiError, storeUnavailable } from "../errors.ts";
+import { ApiError, storeUnavailable } from "../errors.ts";
 import type { LimitLease } from "../limits/limiter-types.ts";
-import { logFault } from "../observe/log.ts";
 import type { Endpoint } from "../protocols/shared/endpoint.ts";
-import type { ModelRequest } from "../protocols/shared/request.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
-import { freeBody } from "./bodies/body.ts";
+import { disposeBody } from "./bodies/body.ts";
 import type { Call } from "./call.ts";
-import { beginCapture, captureError, captureTurn } from "./capture-request.ts";
+import { beginCapture, captureTurn } from "./capture-request.ts";
 import { holdMoney, type RequestCharge } from "./charging/charge.ts";
 import { replaceMoney } from "./charging/replace-money.ts";
 import { buildDispatchRequest, openLingeringClient } from "./delivery/build-dispatch-request.ts";
@@ -29,9 +27,7 @@ import {
 import { moveToNextStep, openFallback, recordServed } from "./fallback/next-step.ts";
 import { reserveStep } from "./fallback/reserve-step.ts";
 import type { Gateway } from "./gateway.ts";
-import { endClaim, withSpentKey } from "./idempotency/idempotent-requests.ts";
-import { requestLogIds } from "./request/log-ids.ts";
-import { type BatchedWork, hasOpenAttempt, hasReachedUpstream } from "./request/trace.ts";
+import { endClaim } from "./idempotency/idempotent-requests.ts";
 import {
   type AdmittedRequest,
   isReserved,
@@ -48,11 +44,9 @@ import { applyRequestPolicy } from "./request-policy/apply-request-policy.ts";
 import { reserveLimits, reserveLimitsBeforeBody } from "./reserve-limits.ts";
 import { announceResponse, rememberResponse, settleOrFollow } from "./response-calls/remember-response.ts";
 import { lookUpStoredTokens } from "./response-calls/stored-tokens.ts";
-import { countWastedAttempts } from "./settlement/compute-money.ts";
-import { settleRequest } from "./settlement/settle.ts";
+import { closeRejected } from "./settlement/close-rejected.ts";
 import { findHolder, findOrigin } from "./steps/conversation-holder.ts";
 import type { FallbackRun } from "./steps/fallback-run.ts";
-import { measureBatches } from "./translation/embedding-batches.ts";
 import type { Transport } from "./transport.ts";
 import { dispatch, type UpstreamResult } from "./upstream/dispatch.ts";
 import type { DispatchRequest } from "./upstream/dispatch-request.ts";
@@ -125,7 +119,7 @@ export class Pipeline<C extends Call, Out> {
       setLease(context, lease);
       return await this.#serve(context);
     } catch (cause) {
-      return transport.reject(call, endpoint, await this.#closeRejected(context, cause));
+      return transport.reject(call, endpoint, await closeRejected(gateway, context, cause));
     } finally {
       gateway.inFlight.end();
     }
@@ -175,7 +169,7 @@ export class Pipeline<C extends Call, Out> {
   /** The transport sends keep-alives while a stream waits for long. */
   async #keepWaiting(context: AdmittedRequest<C>, serving: Promise<Out>): Promise<Out> {
     if (!context.request.stream) return await serving;
-    const close = (cause: unknown) => this.#closeRejected(context, cause);
+    const close = (cause: unknown) => closeRejected(this.#gateway, context, cause);
     return await this.#transport.keepWaiting(this.#gateway, context, { serving, close });
   }
 
@@ -307,93 +301,4 @@ export class Pipeline<C extends Call, Out> {
     if (heldNano !== 0n) this.#gateway.requestMetrics.heldNano += Number(heldNano);
     context.charge = charge;
   }
-
-  /** Settles a request that failed before its response began. Returns the error for the client. */
-  async #closeRejected(context: RequestContext<C>, cause: unknown): Promise<ApiError> {
-    const { log } = this.#gateway;
-    const { lease, request } = context;
-    const error = asApiError(cause);
-    if (error.status === 500) logFault(log, requestLogIds(context), cause);
-    if (context.capture !== null) captureError(context.capture, context, error);
-    // What an upstream has received counts as a request, even if it was rejected there: otherwise invalid requests would
-    // reach upstreams without a limit. What the gateway itself rejected does not count.
-    if (hasReachedUpstream(context.trace)) lease?.release();
-    else lease?.cancel();
-    const rejection = { error, batchedWork: await this.#measureBatches(context) };
-    try {
-      await this.#settleRejected(context, rejection);
-    } catch (fault) {
-      // A failed settlement must not change the error that the client receives.
-      logFault(log, requestLogIds(context), fault);
-      context.capture?.discard();
-    } finally {
-      if (request !== null) disposeBody(request);
-    }
-    return isKeySpent(context, rejection) ? withSpentKey(error) : error;
-  }
-
-  /** A failed count must neither leave the hold open nor change the error that the client receives. */
-  async #measureBatches(context: RequestContext<C>): Promise<BatchedWork | null> {
-    if (context.trace.batches === null) return null;
-    try {
-      return await measureBatches(context.trace);
-    } catch (fault) {
-      logFault(this.#gateway.log, requestLogIds(context), fault);
-      return null;
-    }
-  }
-
-  async #settleRejected(context: RequestContext<C>, rejection: Rejection): Promise<void> {
-    const { call, endpoint, trace, claim } = context;
-    const { error, batchedWork } = rejection;
-    const isServed = batchedWork !== null || wasServed(context, error);
-    await settleRequest(this.#gateway, context, {
-      outcome: isClientGone(error) ? "client_gone" : trace.attempts.length > 0 ? "failed" : "refused",
-      status: endpoint.api.errorStatus(error),
-      error,
-      usage: null,
-      images: 0,
-      imageKind: null,
-      responseId: null,
-      responseState: "ended",
-      isServed,
-      isWhole: false,
-      countOutput: null,
-      estimateShown: null,
-      // At shutdown this process aborts the request: the client did not disconnect.
-      isAbandoned: isServed && call.request.signal.aborted,
-      batchedWork,
-    });
-    if (claim !== null)
-      await endClaim(this.#gateway, claim, isKeySpent(context, rejection) ? null : "forget");
-  }
-}
-
-/** The end of a request that failed before its response began. */
-interface Rejection {
-  readonly error: ApiError;
-  /** The batches that were finished nevertheless; null if there are none. */
-  readonly batchedWork: BatchedWork | null;
-}
-
-/** Frees the body after its last use. */
-function disposeBody(request: ModelRequest): void {
-  void request.body.dispose();
-  freeBody(request);
-}
-
-function isClientGone({ code }: ApiError): boolean {
-  return code === "client_closed_request";
-}
-
-/** The client disconnected while an account was processing the request. */
-function wasServed({ trace }: RequestContext, error: ApiError): boolean {
-  return isClientGone(error) && hasOpenAttempt(trace);
-}
-
-/** The client may reuse its Idempotency-Key as long as no account can have processed the request. */
-function isKeySpent(context: RequestContext, { error, batchedWork }: Rejection): boolean {
-  if (context.claim === null) return false;
-  const hasWorked = batchedWork !== null || context.fallback?.hasLeftWork === true;
-  return hasWorked || wasServed(context, error) || countWastedAttempts(context.trace) > 0;
 }

@@ -24,6 +24,12 @@ export function freeBody({ inputText, background }: Pick<ModelRequest, "inputTex
   if (inputText.kind === "json" && !background) freeBytes(inputText.body.bytes);
 }
 
+/** After the last use of a request: frees its body in memory, and on disk if it is there. */
+export function disposeBody(request: Pick<ModelRequest, "body" | "inputText" | "background">): void {
+  void request.body.dispose();
+  freeBody(request);
+}
+
 /** Longer bodies are read only if the caller's limits allow the request. */
 export const COSTLY_BODY_BYTES_MIN = 64 * 1024;
 

@@ -24,7 +24,7 @@ import { JobLimitError } from "../../threads/job-limit-error.ts";
 import { admit, allowInterface } from "../admission/admit.ts";
 import { type Authenticator, authenticate } from "../admission/authenticate.ts";
 import type { KeySlots } from "../admission/key-limits.ts";
-import { freeBody } from "../bodies/body.ts";
+import { disposeBody } from "../bodies/body.ts";
 import type { HttpCall } from "../call.ts";
 import type { CountableRequest, InputCounter } from "../metering/count-input.ts";
 import { BYTES_PER_TOKEN } from "../metering/input-estimate.ts";
@@ -117,8 +117,7 @@ async function countRequest(
       (await countHere(services, { request, output: endpoint.output, owner: caller.key.id }))
     );
   } finally {
-    void request.body.dispose();
-    freeBody(request);
+    disposeBody(request);
   }
 }
 

@@ -12,7 +12,7 @@ import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import type { BodyRules } from "../../records/request-policy.ts";
-import { freeBody, readBody } from "../bodies/body.ts";
+import { disposeBody, readBody } from "../bodies/body.ts";
 import type { BodyOwner, BodyReservation } from "../bodies/body-budget.ts";
 import type { BodyBudgets } from "../bodies/body-budgets.ts";
 import { bodyError } from "../bodies/body-error.ts";
@@ -221,10 +221,7 @@ async function copyBytes(bytes: Uint8Array): Promise<Uint8Array<ArrayBuffer>> {
 
 /** The changed request takes the place of the received one. */
 function buildDisposal(received: ModelRequest): () => void {
-  return () => {
-    void received.body.dispose();
-    freeBody(received);
-  };
+  return () => disposeBody(received);
 }
 
 function buildRelease(reservation: BodyReservation | null): (() => void) | null {
