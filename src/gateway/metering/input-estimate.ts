@@ -6,11 +6,26 @@
 
 import type { InputSize } from "../../protocols/shared/input-size.ts";
 import { MEDIA_TOKENS } from "../../protocols/shared/media-members.ts";
+import type { ModelRequest } from "../../protocols/shared/request.ts";
 
 export interface InputEstimates {
   estimate(model: string, size: InputSize): number;
   /** Learns from a settled request of this size with the input tokens that its upstream reported. */
   learn(model: string, size: InputSize, inputTokens: number): void;
+}
+
+/** A request, with its hold if it is paid. */
+interface EstimatedRequest {
+  readonly charge: { readonly inputTokens: number } | null;
+  readonly request: Pick<ModelRequest, "publicModel" | "inputSize">;
+}
+
+/** The input as estimated before the response began. */
+export function estimateInput(
+  estimates: Pick<InputEstimates, "estimate">,
+  { charge, request }: EstimatedRequest,
+): number {
+  return charge?.inputTokens ?? estimates.estimate(request.publicModel, request.inputSize());
 }
 
 export const BYTES_PER_TOKEN = 3;

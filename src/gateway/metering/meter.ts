@@ -86,6 +86,14 @@ export function measure(
   return report.verdict === "reduced" ? counted.then(asReduced) : counted;
 }
 
+/** What a report contains, within its bounds. Nothing is counted. */
+export function measureReported(
+  metered: MeteredRequest,
+  { usage, images }: Pick<UsageEvidence, "usage" | "images">,
+): MeasuredUsage {
+  return usage === null ? asReported(null, images) : asBounded(boundReport(metered, { usage, images }));
+}
+
 /** A report that needs no further count. */
 export function asBounded({ usage, images, verdict }: BoundedReport): MeasuredUsage {
   if (verdict === "implausible") return implausibleUsage(images);
@@ -94,7 +102,7 @@ export function asBounded({ usage, images, verdict }: BoundedReport): MeasuredUs
 }
 
 /** A count was reduced to what the request allowed. */
-export function asReduced(measured: MeasuredUsage): MeasuredUsage {
+function asReduced(measured: MeasuredUsage): MeasuredUsage {
   return { ...measured, flags: [...measured.flags, "clamped"] };
 }
 

@@ -70,7 +70,7 @@ describe("the usage row of a request", () => {
     expect(
       buildUsageRow(
         { ...context, caller: makeCaller("balance") },
-        { ending, measured: asReported(usage, 2), money },
+        { ending, use: asReported(usage, 2), money },
         clock,
       ),
     ).toEqual({
@@ -120,7 +120,7 @@ describe("the usage row of a request", () => {
     expect(
       buildUsageRow(
         { ...open(), caller: makeCaller("none") },
-        { ending, measured: asReported(null, 0), money: NO_MONEY },
+        { ending, use: asReported(null, 0), money: NO_MONEY },
         clock,
       ),
     ).toMatchObject({
@@ -147,7 +147,7 @@ describe("the usage row of a request", () => {
     expect(
       buildUsageRow(
         { ...open(), caller: makeCaller("none") },
-        { ending: ENDING, measured: nothing, money: NO_MONEY },
+        { ending: ENDING, use: nothing, money: NO_MONEY },
         clock,
       ),
     ).toMatchObject({

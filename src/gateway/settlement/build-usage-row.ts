@@ -8,22 +8,19 @@ import { firstByteMs, isOrdinary, type Trace, traceRecord, waitedMs } from "../r
 import type { AuthenticatedRequest } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
 
-export interface MeasuredUse {
-  readonly ending: RequestEnding;
-  readonly measured: MeasuredUsage;
-}
-
 /** What a settled request used and cost. */
-export interface SettledUse extends MeasuredUse {
+interface SettledUse {
+  readonly ending: RequestEnding;
+  readonly use: Pick<MeasuredUsage, "tokens" | "source">;
   readonly money: UsageMoney;
 }
 
 export function buildUsageRow(
   context: AuthenticatedRequest,
-  { ending, measured, money }: SettledUse,
+  { ending, use, money }: SettledUse,
   clock: Clock,
 ): UsageRow {
-  const { tokens, source } = measured;
+  const { tokens, source } = use;
   const { call, caller, endpoint, request, trace } = context;
   const { requestedGroup, requestedModel, fallbackStep, fallbackReason } =
     context.fallback?.describeServing() ?? NO_FALLBACK;

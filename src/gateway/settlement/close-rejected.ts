@@ -9,9 +9,9 @@ import { requestLogIds } from "../request/log-ids.ts";
 import { type BatchedWork, hasOpenAttempt, hasReachedUpstream } from "../request/trace.ts";
 import type { RequestContext } from "../request-context.ts";
 import { measureBatches } from "../translation/embedding-batches.ts";
-import { countWastedAttempts } from "./compute-money.ts";
 import type { RequestEnding } from "./request-ending.ts";
 import { type SettlementServices, settleRequest } from "./settle.ts";
+import { countWastedAttempts } from "./wasted-attempts.ts";
 
 type RejectionServices = SettlementServices & ClaimEndServices;
 

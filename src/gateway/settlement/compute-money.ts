@@ -21,34 +21,22 @@ import type { Log, LogFields } from "../../observe/log.ts";
 import { resolveImageKind } from "../../protocols/shared/image-kind.ts";
 import { storableCost } from "../../store/usage/storable-values.ts";
 import { NO_MONEY, type UsageFlag, type UsageMoney } from "../../store/usage/usage-row.ts";
-import type { InputEstimates } from "../metering/input-estimate.ts";
-import { asReduced, type MeasuredUsage } from "../metering/meter.ts";
-import { boundReport, countUnpaidSearches } from "../metering/usage-bounds.ts";
 import { traceLogId } from "../request/log-ids.ts";
-import { droppedFields, type Trace } from "../request/trace.ts";
+import { droppedFields } from "../request/trace.ts";
 import { type AuthenticatedRequest, isRead, type PaidRequest, type ReadRequest } from "../request-context.ts";
-import type { MeasuredUse } from "./build-usage-row.ts";
+import type { MeteredEnding, MeteredUse } from "./metered-use.ts";
 import { computePassesCosts } from "./price-passes.ts";
-import type { RequestEnding } from "./request-ending.ts";
-
-interface EstimateServices {
-  readonly estimates: Pick<InputEstimates, "estimate">;
-}
+import type { WastedAttempt } from "./wasted-attempts.ts";
 
 /** The services that bounding a charge uses. */
-export interface MoneyServices extends EstimateServices {
+export interface MoneyServices {
   readonly log: Pick<Log, "error" | "warn">;
   readonly billingFaults: Pick<BillingFaults, "add">;
 }
 
-/** The input as estimated before the response began. */
-export function estimateInput({ estimates }: EstimateServices, { charge, request }: ReadRequest): number {
-  return charge?.inputTokens ?? estimates.estimate(request.publicModel, request.inputSize());
-}
-
-function readUsageTerms(context: ReadRequest, tariff: Tariff, ending: RequestEnding): UsageTerms {
-  const imageKind = resolveImageKind(context.request.imageKind, ending.imageKind);
-  return { imageKind, tier: readServedTier(context, tariff, ending) };
+function readUsageTerms(context: ReadRequest, tariff: Tariff, use: MeteredUse): UsageTerms {
+  const imageKind = resolveImageKind(context.request.imageKind, use.imageKind);
+  return { imageKind, tier: readServedTier(context, tariff, use.tier) };
 }
 
 /** The names of the tier in the dialects of clients. */
@@ -61,9 +49,8 @@ const TIER_FIELDS: ReadonlySet<string> = new Set(["service_tier", "serviceTier",
 function readServedTier(
   { request, trace }: ReadRequest,
   tariff: Tariff,
-  { usage }: RequestEnding,
+  reported: ReportedTier | null,
 ): ReportedTier | null {
-  const reported = usage?.tier ?? null;
   if (reported !== null || tariff.prices.tiers.size === 0) return reported;
   const isDropped = droppedFields(trace).some((field) => TIER_FIELDS.has(field));
   return isDropped ? null : dearerTier(tariff, request.requestedTier());
@@ -72,14 +59,13 @@ function readServedTier(
 export function computeMoney(
   services: MoneyServices,
   context: PaidRequest,
-  { measured, ending }: MeasuredUse,
+  { use, ending }: MeteredEnding,
 ): UsageMoney {
   const { charge } = context;
   const { tariff, heldNano, payer } = charge;
   const wastedNano =
-    computeWastedCost(services, context, tariff) +
-    computeUnpaidSearches(services, context, { measured, ending });
-  const costs = ending.isServed ? computeCosts(context, { measured, ending }) : NO_COSTS;
+    computeWastedCost(context, tariff, use.wasted) + computeUnpaidSearches(services, context, use);
+  const costs = ending.isServed ? computeCosts(context, use) : NO_COSTS;
   const { costNano, listNano } = boundCosts(services, context, costs);
   const isOverrun = costNano > heldNano;
   return {
@@ -89,11 +75,11 @@ export function computeMoney(
     upstreamNano: listNano + wastedNano,
     payer,
     tariffId: tariff.id,
-    flags: computeFlags(
-      costNano < costs.costNano ? asReduced(measured) : measured,
-      charge.isCapped || isCappedByWindow(context),
+    flags: computeFlags(use, {
+      isCut: costNano < costs.costNano,
+      isCapped: charge.isCapped || isCappedByWindow(context),
       isOverrun,
-    ),
+    }),
   };
 }
 
@@ -101,35 +87,31 @@ export function computeMoney(
 function computeUnpaidSearches(
   { log, billingFaults }: MoneyServices,
   context: PaidRequest,
-  { measured, ending }: MeasuredUse,
+  { tokens, unpaidSearches }: MeteredUse,
 ): Nano {
   const { call, charge, trace } = context;
-  const webSearches = measured.isImplausible ? 0 : countUnpaidSearches(ending.usage, measured.tokens);
-  if (webSearches === 0 || charge.searchesMax === null) return 0n;
+  if (unpaidSearches === 0 || charge.searchesMax === null) return 0n;
   log.warn("searches_bounded", {
     request_id: call.requestId,
     ...traceLogId(trace),
     account_id: trace.route?.account.id ?? null,
-    charged: measured.tokens.webSearches,
-    not_charged: webSearches,
+    charged: tokens.webSearches,
+    not_charged: unpaidSearches,
   });
   billingFaults.add("searches_bounded");
-  return computeListCost(charge.tariff, { ...NOTHING_USED, webSearches });
+  return computeListCost(charge.tariff, { ...NOTHING_USED, webSearches: unpaidSearches });
 }
 
 /** If the reported usage is implausible, the hold is charged: not less, because the work was done, and not more. */
-function computeCosts(context: PaidRequest, use: MeasuredUse): Costs {
+function computeCosts(context: PaidRequest, use: MeteredUse): Costs {
   const { tariff, heldNano } = context.charge;
-  return use.measured.isImplausible
-    ? { costNano: heldNano, listNano: heldNano }
-    : priceUse(context, tariff, use);
+  return use.isImplausible ? { costNano: heldNano, listNano: heldNano } : priceUse(context, tariff, use);
 }
 
-function priceUse(context: ReadRequest, tariff: Tariff, { measured, ending }: MeasuredUse): Costs {
-  const { tokens, source } = measured;
-  const terms = readUsageTerms(context, tariff, ending);
-  const passes = source === "upstream" ? ending.usage?.passes : undefined;
-  if (passes === undefined) return computeTariffCosts(tariff, tokens, terms);
+function priceUse(context: ReadRequest, tariff: Tariff, use: MeteredUse): Costs {
+  const { tokens, passes } = use;
+  const terms = readUsageTerms(context, tariff, use);
+  if (passes === null) return computeTariffCosts(tariff, tokens, terms);
   return computePassesCosts({ tariff, group: context.caller.group, tokens, passes }, terms);
 }
 
@@ -169,64 +151,50 @@ function isCappedByWindow({ windowCap, windowSearches, budget }: AuthenticatedRe
   return budget !== null && windowSearches !== null && windowSearches < budget.forecast.searches;
 }
 
-function computeFlags({ flags }: MeasuredUsage, isCapped: boolean, isOverrun: boolean): readonly UsageFlag[] {
-  if (!isCapped && !isOverrun) return flags;
+interface ChargeBounds {
+  /** The cost was cut to the hold. */
+  readonly isCut: boolean;
+  readonly isCapped: boolean;
+  readonly isOverrun: boolean;
+}
+
+function computeFlags(
+  { flags }: MeteredUse,
+  { isCut, isCapped, isOverrun }: ChargeBounds,
+): readonly UsageFlag[] {
+  if (!isCut && !isCapped && !isOverrun) return flags;
   const all: UsageFlag[] = [...flags];
+  if (isCut) all.push("clamped");
   if (isCapped) all.push("capped");
   if (isOverrun) all.push("overrun");
   return all;
 }
 
-/** Failures after which an upstream may have processed the request and will bill at least its input. */
-const MAY_BE_CHARGED: ReadonlySet<string> = new Set([
-  "timeout",
-  "reset",
-  "bad_answer",
-  "too_large",
-  "out_of_bounds",
-  "unstreamed",
-]);
-
-/** The number of failed attempts that an upstream may have processed. */
-export function countWastedAttempts({ attempts }: Trace): number {
-  let count = 0;
-  for (const { failure } of attempts) if (failure !== null && MAY_BE_CHARGED.has(failure)) count++;
-  return count;
-}
-
-/** What upstreams will bill for failed attempts: the reported usage, or the input if they may have processed it. */
-function computeWastedCost(services: EstimateServices, context: ReadRequest, own: Tariff): Nano {
+/** What upstreams will bill for failed attempts, each at the price of its step. */
+function computeWastedCost({ fallback }: ReadRequest, own: Tariff, wasted: readonly WastedAttempt[]): Nano {
   let nano = 0n;
-  for (const { failure, usage, step } of context.trace.attempts) {
-    if (failure === null) continue;
-    const tariff =
-      step === undefined || context.fallback === null ? own : context.fallback.findTariff(step.number);
-    if (tariff === null) continue;
-    const report = usage === undefined ? null : boundReport(context, { usage, images: 0 }).usage;
-    if (report !== null) {
-      nano += computeListCost(tariff, { ...NOTHING_USED, ...report });
-    } else if (MAY_BE_CHARGED.has(failure)) {
-      nano += computeListCost(tariff, { ...NOTHING_USED, inputTokens: estimateInput(services, context) });
-    }
+  for (const { step, used } of wasted) {
+    const tariff = step === null || fallback === null ? own : fallback.findTariff(step);
+    if (tariff !== null) nano += computeListCost(tariff, used);
   }
   return nano;
 }
 
 /** The cost of an unpaid request, for USD windows and reports. */
 export function computeUnpaidMoney(
-  services: EstimateServices,
   context: AuthenticatedRequest,
-  { measured, ending }: MeasuredUse,
+  { use, ending }: MeteredEnding,
 ): UsageMoney {
-  const { tokens, source, isImplausible } = measured;
-  const flags = computeFlags(measured, isCappedByWindow(context) && ending.isServed, false);
+  const { tokens, source, isImplausible } = use;
+  const isCapped = isCappedByWindow(context) && ending.isServed;
+  const flags = computeFlags(use, { isCut: false, isCapped, isOverrun: false });
   const tariff = context.model?.tariff ?? null;
   if (tariff === null || !isRead(context)) return { ...NO_MONEY, flags };
-  const wastedNano = computeWastedCost(services, context, tariff);
+  const wastedNano = computeWastedCost(context, tariff, use.wasted);
   // No hold was taken, so an implausible usage costs nothing.
   const hasCost = !isImplausible && (source !== "none" || tokens.images > 0);
   if (!hasCost) return { ...NO_MONEY, upstreamNano: wastedNano, flags };
-  const { costNano, listNano } = priceUse(context, tariff, { measured, ending });
+  const { costNano, listNano } = priceUse(context, tariff, use);
   const upstreamNano = listNano + wastedNano;
   return { costNano, chargedNano: 0n, upstreamNano, payer: null, tariffId: null, flags };
 }

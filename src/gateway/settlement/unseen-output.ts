@@ -10,8 +10,12 @@ import type { MeasuredUsage } from "../metering/meter.ts";
 import type { CountedOutput } from "../metering/output-counter.ts";
 import type { ReasoningEstimates, ReasoningSubject } from "../metering/reasoning-estimate.ts";
 import type { PaidRequest } from "../request-context.ts";
-import type { MeasuredUse } from "./build-usage-row.ts";
 import type { RequestEnding } from "./request-ending.ts";
+
+interface MeasuredEnding {
+  readonly ending: RequestEnding;
+  readonly measured: MeasuredUsage;
+}
 
 /**
  * Upstream counts differ from the estimate. If reasoning is not reported, only output far above what was shown is
@@ -24,7 +28,7 @@ const UNSHOWN_TOKENS = 64;
 export function learnReasoning(
   estimates: ReasoningEstimates,
   context: PaidRequest,
-  { ending, measured }: MeasuredUse,
+  { ending, measured }: MeasuredEnding,
 ): void {
   const subject = ending.isWhole ? reasoningSubject(context) : null;
   if (subject === null) return;
@@ -45,7 +49,7 @@ export function withRequestedImages(
 export function withUnseenReasoning(
   estimates: ReasoningEstimates,
   context: PaidRequest,
-  { ending, measured }: MeasuredUse,
+  { ending, measured }: MeasuredEnding,
 ): MeasuredUsage {
   if (!ending.isAbandoned || measured.source !== "partial") return measured;
   const { tokens } = measured;
