@@ -4,6 +4,9 @@
  * Code that reads input is linear in what these counts allow.
  */
 
+/** Nesting depth of a JSON body. Deeper nesting is an attack on recursive parsers. */
+export const JSON_DEPTH_MAX = 128;
+
 /** Above one of these a request is rejected with 400, before anything is built from it. */
 export const requestCounts = {
   /** Elements of `input`, `messages` or `contents`. The longest sessions of agents have a few thousand. */

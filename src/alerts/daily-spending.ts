@@ -3,9 +3,10 @@
  * since. It may lack what other nodes did in the last minute.
  */
 
+import { DAY_MS } from "../base/time.ts";
 import type { Db } from "../store/engine/db.ts";
 import { readUsageSeries } from "../store/reports/usage-charts.ts";
-import { DAY_MS, readFoldState, startOfDay } from "../store/usage/usage-day.ts";
+import { readFoldState, startOfDay } from "../store/usage/usage-day.ts";
 import type { History } from "./traffic-history.ts";
 
 export interface SpentToday {

@@ -8,6 +8,8 @@ type IndexOf = (this: Uint8Array, needle: Uint8Array, from: number, end: number)
 /** The declared types do not know its end. */
 const indexOf = Buffer.prototype.indexOf as unknown as IndexOf;
 
+export const NO_BYTES = new Uint8Array(0);
+
 /** Decodes each byte as one character, as HTTP heads require. */
 export function decodeLatin1(bytes: Uint8Array, start: number, end: number): string {
   return latin1Slice.call(bytes, start, end);

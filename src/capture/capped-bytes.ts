@@ -1,5 +1,6 @@
 /** Collects a body in bounded memory: its beginning and, if the body is longer, its end. */
 
+import { NO_BYTES } from "../base/bytes.ts";
 import type { Part } from "../base/parts.ts";
 
 export interface CaptureMemory {
@@ -20,16 +21,15 @@ export interface KeptBytes {
 /** The share of the limit that the beginning takes: it has the settings and the instructions. */
 const HEAD_SHARE = 0.75;
 const FIRST_BYTES = 2_048;
-const NOTHING = new Uint8Array(0);
 
 export class CappedBytes {
   readonly #memory: CaptureMemory;
   readonly #headMax: number;
   readonly #tailMax: number;
-  #head: Uint8Array<ArrayBuffer> = NOTHING;
+  #head: Uint8Array<ArrayBuffer> = NO_BYTES;
   #headBytes = 0;
   /** A ring, once the head is full. */
-  #tail: Uint8Array<ArrayBuffer> = NOTHING;
+  #tail: Uint8Array<ArrayBuffer> = NO_BYTES;
   #tailAt = 0;
   #totalBytes = 0;
 
@@ -66,8 +66,8 @@ export class CappedBytes {
       tail.set(this.#tail.subarray(0, this.#tailAt), tailBytes - this.#tailAt);
     } else tail.set(this.#tail.subarray(0, tailBytes));
     const kept = { head, tail, totalBytes: this.#totalBytes };
-    this.#head = NOTHING;
-    this.#tail = NOTHING;
+    this.#head = NO_BYTES;
+    this.#tail = NO_BYTES;
     this.#headBytes = this.#totalBytes = this.#tailAt = 0;
     return kept;
   }

@@ -71,7 +71,7 @@ With --url, the file is applied to a gateway on another machine, with the token 
   },
 };
 
-async function applyPlan(installation: Installation, plan: PlannedChanges): Promise<void> {
+export async function applyPlan(installation: Installation, plan: PlannedChanges): Promise<void> {
   try {
     await applyChanges(installation, plan, { actor: operator(), address: null });
   } catch (error) {

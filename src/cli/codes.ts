@@ -1,5 +1,6 @@
 /** `model-gateway codes`: creates, lists, redeems and voids redeem codes. */
 
+import { instantText } from "../base/time.ts";
 import {
   type BatchOrder,
   CODE_DAYS_MAX,
@@ -14,7 +15,7 @@ import type { Db } from "../store/engine/db.ts";
 import { listPlans } from "../store/money/plans.ts";
 import { listRedeemBatches, type RedeemBatch } from "../store/money/redeem-codes.ts";
 import { type CommandDefinition, DATA_OPTION, type Input, JSON_OPTION, misuse } from "./command.ts";
-import { EXPIRES_OPTION, instantFrom, instantText, shortInstant } from "./instants.ts";
+import { EXPIRES_OPTION, instantFrom, shortInstant } from "./instants.ts";
 import { cliActor, formatUsd, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { runLogged } from "./operator.ts";
 import { printJson, printList } from "./output.ts";

@@ -1,6 +1,7 @@
 /** `model-gateway keys create`. */
 
 import { mapKinds } from "../base/map-kinds.ts";
+import { instantText } from "../base/time.ts";
 import type { Installation } from "../config/installation/installation.ts";
 import { NO_PAYER } from "../config/parse/check-charging.ts";
 import { hasChargingStep } from "../config/parse/check-fallback.ts";
@@ -16,7 +17,7 @@ import { listGroups } from "../store/policy/groups.ts";
 import { insertKey, listKeys } from "../store/policy/keys.ts";
 import { listModels } from "../store/policy/models.ts";
 import { type CommandDefinition, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
-import { EXPIRES_OPTION, instantFrom, instantText } from "./instants.ts";
+import { EXPIRES_OPTION, instantFrom } from "./instants.ts";
 import { runLogged } from "./operator.ts";
 import { printJson } from "./output.ts";
 import {

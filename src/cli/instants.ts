@@ -1,5 +1,6 @@
 /** Parses and prints points in time for commands. All of them are UTC. */
 
+import { instantText } from "../base/time.ts";
 import { INSTANT_RULE, instantMs } from "../config/schema/basic-values.ts";
 import { type Input, misuse, type Option } from "./command.ts";
 
@@ -17,12 +18,6 @@ export function instantFrom(
   const value = input.text(option);
   if (value === undefined) return null;
   return read(value) ?? misuse(`--${option} must be ${INSTANT_RULE}.`, "All times are UTC.");
-}
-
-export function instantText(ms: number): string;
-export function instantText(ms: number | null): string | null;
-export function instantText(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
 }
 
 /** `2027-01-31 12:00:05` */

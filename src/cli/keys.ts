@@ -1,5 +1,6 @@
 /** `model-gateway keys`: lists and revokes API keys. */
 
+import { instantText } from "../base/time.ts";
 import { limitsText, limitsToFile } from "../config/schema/usage-limits.ts";
 import { type KeyRecord, keyTitle } from "../records/key.ts";
 import { findUser, listUsers } from "../store/identity/users.ts";
@@ -7,7 +8,6 @@ import { listGroups } from "../store/policy/groups.ts";
 import { findKeyByPublicId, listKeys, revokeKey } from "../store/policy/keys.ts";
 import { readSuspendedKeys } from "../store/policy/suspended-keys.ts";
 import { type CommandDefinition, DATA_OPTION, fail, JSON_OPTION } from "./command.ts";
-import { instantText } from "./instants.ts";
 import { runLogged } from "./operator.ts";
 import { printJson } from "./output.ts";
 import { withInstallation } from "./store-access.ts";

@@ -1,5 +1,6 @@
 /** `model-gateway service-accounts`: creates, lists and deletes service accounts and their tokens. */
 
+import { instantText } from "../base/time.ts";
 import type { Installation } from "../config/installation/installation.ts";
 import { limits } from "../config/limits/product-limits.ts";
 import { applyChanges, type DocumentOptions, planDocument } from "../config/plan/apply.ts";
@@ -14,7 +15,7 @@ import type { Db } from "../store/engine/db.ts";
 import { listServiceAccounts } from "../store/identity/service-accounts.ts";
 import { deleteServiceTokens, listServiceTokens } from "../store/identity/service-tokens.ts";
 import { type CommandDefinition, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
-import { EXPIRES_OPTION, instantText } from "./instants.ts";
+import { EXPIRES_OPTION } from "./instants.ts";
 import { operator, runLogged } from "./operator.ts";
 import { printJson, printList } from "./output.ts";
 import {

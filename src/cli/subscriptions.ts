@@ -1,5 +1,6 @@
 /** `model-gateway plans` and `subscriptions`: lists plans, and grants, lists and cancels subscriptions. */
 
+import { instantText } from "../base/time.ts";
 import { cancelGrant, grantPlan } from "../billing/operations/grant.ts";
 import { startMs } from "../config/schema/basic-values.ts";
 import { usdText } from "../money/nano.ts";
@@ -15,7 +16,7 @@ import {
 } from "../store/money/subscription-standing.ts";
 import { findSubscription, listSubscriptions } from "../store/money/subscriptions.ts";
 import { type CommandDefinition, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
-import { instantFrom, instantText, shortInstant } from "./instants.ts";
+import { instantFrom, shortInstant } from "./instants.ts";
 import { alignDecimalPoints, formatUsd } from "./money-input.ts";
 import { runLogged } from "./operator.ts";
 import { printJson, printList } from "./output.ts";

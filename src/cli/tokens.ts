@@ -1,8 +1,8 @@
 /** `model-gateway tokens`: creates, lists and revokes personal access tokens, also the one for `/metrics`. */
 
+import { instantText } from "../base/time.ts";
 import { limits } from "../config/limits/product-limits.ts";
 import { isName, NAME_RULE } from "../config/schema/basic-values.ts";
-import { formatInstant } from "../config/state/difference.ts";
 import { effectiveRole } from "../records/user.ts";
 import { mintAccessToken } from "../secrets/random-secret.ts";
 import {
@@ -16,7 +16,7 @@ import {
 } from "../store/identity/access-tokens.ts";
 import { listUsers } from "../store/identity/users.ts";
 import { type CommandDefinition, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
-import { EXPIRES_OPTION, instantFrom, instantText } from "./instants.ts";
+import { EXPIRES_OPTION, instantFrom } from "./instants.ts";
 import { runLogged } from "./operator.ts";
 import { printJson, printList } from "./output.ts";
 import {
@@ -84,7 +84,7 @@ ${SECRET_RULE}`,
           target: `token ${name} of ${user.email}`,
           changes: [
             { field: "scope", from: null, to: scope },
-            { field: "expires", from: null, to: formatInstant(expiresAtMs) },
+            { field: "expires", from: null, to: instantText(expiresAtMs) },
           ],
         }),
       );

@@ -1,5 +1,6 @@
 /** `model-gateway users`: creates, lists and changes the people who sign in. */
 
+import { instantText } from "../base/time.ts";
 import type { Installation } from "../config/installation/installation.ts";
 import { applyChanges, planDocument } from "../config/plan/apply.ts";
 import { EMAIL_RULE, isEmail } from "../config/schema/basic-values.ts";
@@ -19,7 +20,6 @@ import { writePassword } from "../store/identity/credentials.ts";
 import { findUserByEmail, listUsers } from "../store/identity/users.ts";
 import { listGroups } from "../store/policy/groups.ts";
 import { type CommandDefinition, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "./command.ts";
-import { instantText } from "./instants.ts";
 import { operator, runLogged } from "./operator.ts";
 import { printJson, printList } from "./output.ts";
 import { readPassword } from "./password.ts";

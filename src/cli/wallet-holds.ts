@@ -1,11 +1,12 @@
 /** `model-gateway wallet holds` and what follows: holds of ended processes that could not be settled. */
 
+import { instantText } from "../base/time.ts";
 import { chargeSetAside, releaseSetAside } from "../billing/operations/resolve-hold.ts";
 import { usdText } from "../money/nano.ts";
 import { loggedEntryFields } from "../store/checks/entries-in-audit-log.ts";
 import { listSetAsideHolds, type SetAsideHold } from "../store/money/set-aside-holds.ts";
 import { type CommandDefinition, DATA_OPTION, JSON_OPTION, type Option } from "./command.ts";
-import { instantText, shortInstant } from "./instants.ts";
+import { shortInstant } from "./instants.ts";
 import { cliActor, formatUsd, usdFrom } from "./money-input.ts";
 import { runLogged } from "./operator.ts";
 import { printJson, printList } from "./output.ts";

@@ -1,5 +1,6 @@
 /** `model-gateway wallet`: manual money movements. Every call is a ledger entry with its actor and reason. */
 
+import { instantText } from "../base/time.ts";
 import {
   adjust,
   type MoneyOrder,
@@ -24,7 +25,7 @@ import {
   misuse,
   type Option,
 } from "./command.ts";
-import { instantText, shortInstant } from "./instants.ts";
+import { shortInstant } from "./instants.ts";
 import { alignDecimalPoints, cliActor, formatUsd, usdFrom, wholeNumberFrom } from "./money-input.ts";
 import { type CommandChange, runLogged } from "./operator.ts";
 import { printJson } from "./output.ts";

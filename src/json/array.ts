@@ -1,5 +1,6 @@
 /** Finds elements of a JSON array in a scanned body. */
 
+import { NO_BYTES } from "../base/bytes.ts";
 import type { JsonField } from "./scan.ts";
 import type { Splice } from "./splice.ts";
 import { COMMA, DEPTH_LIMIT, skipSpace, valueEnd } from "./walk.ts";
@@ -41,7 +42,6 @@ export function firstElements(
   return elements;
 }
 
-const NO_BYTES = new Uint8Array(0);
 const ONE_COMMA = Uint8Array.of(COMMA);
 
 /**

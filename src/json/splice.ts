@@ -1,6 +1,6 @@
 /** Replaces a few byte ranges of a body; every other byte stays as received. */
 
-import { copyBytes, writeBytes } from "../base/bytes.ts";
+import { copyBytes, NO_BYTES, writeBytes } from "../base/bytes.ts";
 import { Cache } from "../base/cache.ts";
 import type { Part } from "../base/parts.ts";
 import type { JsonField, ObjectScan } from "./scan.ts";
@@ -13,7 +13,6 @@ export interface Splice {
 }
 
 const utf8 = new TextEncoder();
-const NO_BYTES = new Uint8Array(0);
 
 /** The inserted bytes are nearly the same for every request. */
 const stringBytes = new Cache<string, Uint8Array>({ name: "JSON strings as bytes", entriesMax: 4_096 });

@@ -1,14 +1,8 @@
 /** Describes the used and remaining limits of a subject, for headers and `GET /v1/usage`. */
 
 import { mapKinds } from "../base/map-kinds.ts";
-import {
-  MINUTE_KINDS,
-  MINUTE_LIMITS,
-  MINUTE_MS,
-  type MinuteKind,
-  type Unit,
-  WINDOW_UNITS,
-} from "../records/limits.ts";
+import { MINUTE_MS } from "../base/time.ts";
+import { MINUTE_KINDS, MINUTE_LIMITS, type MinuteKind, type Unit, WINDOW_UNITS } from "../records/limits.ts";
 import type { Allowance, LimitStanding, Subject } from "./limiter-types.ts";
 import { listWindows } from "./subject-state.ts";
 

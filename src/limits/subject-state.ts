@@ -1,10 +1,10 @@
 /** The state of one subject: requests in flight, and one meter for each limit over time. */
 
+import { MINUTE_MS } from "../base/time.ts";
 import {
   type CallerLimits,
   MINUTE_KINDS,
   MINUTE_LIMITS,
-  MINUTE_MS,
   NO_LIMITS,
   RATE_KINDS,
   type RateLimits,

@@ -1,6 +1,7 @@
 /** Limits as text for people: `60 requests`, `$5`, `per 7 days`. */
 
-import { MINUTE_MS, UNITS, type Unit } from "../records/limits.ts";
+import { MINUTE_MS } from "../base/time.ts";
+import { UNITS, type Unit } from "../records/limits.ts";
 import { usdText } from "./nano.ts";
 
 export function amountText(unit: Unit, amount: number): string {

@@ -18,6 +18,11 @@ export function usdText(nano: Nano): string {
   return `${whole}.${fraction.padEnd(2, "0")}`;
 }
 
+/** The same for an amount of limits, which count in numbers. */
+export function roundedUsd(nano: number): string {
+  return usdText(BigInt(Math.round(nano)));
+}
+
 /** "0.15" with 6 decimals → 150_000n. Not negative; throws instead of losing a digit. */
 export function parseDecimal(text: string, decimals: number): bigint {
   const match = /^(\d{1,30})(?:\.(\d{1,30}))?$/.exec(text);

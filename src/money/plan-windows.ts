@@ -5,6 +5,7 @@
  */
 
 import { Cache } from "../base/cache.ts";
+import { DAY_MS, WEEK_MS } from "../base/time.ts";
 import type { PlanPeriod, PlanWindow } from "../records/plan.ts";
 
 export interface WindowInstants {
@@ -13,8 +14,6 @@ export interface WindowInstants {
   readonly endsAtMs: number;
 }
 
-const DAY_MS = 86_400_000;
-const WEEK_MS = 7 * DAY_MS;
 /** More than the offset of any past or present time zone. */
 const OFFSET_MS_MAX = 16 * 3_600_000;
 /** 1 January 1970 was a Thursday: Mondays are three days before a whole number of weeks. */

@@ -2,11 +2,12 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createMigrated, FIRST_START_WITHIN_MS } from "../../test/support/postgres.ts";
+import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import type { RecordRef } from "../limits/coordinator/protocol.ts";
 import type { Scope } from "../limits/limiter-types.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { markSubjectsUnread, markWindowsUnread } from "../store/engine/limit-coordination.ts";
-import { DAY_MS, foldDay, HOUR_MS, markDays, startOfDay, writeFolded } from "../store/usage/usage-day.ts";
+import { foldDay, markDays, startOfDay, writeFolded } from "../store/usage/usage-day.ts";
 import { insertUsage, usageRow } from "../store/usage/usage-row.test-support.ts";
 import {
   type CoordinatorUnderTest,

@@ -1,5 +1,6 @@
 /** Finds the models that groups publish at a list price which was collected long ago. */
 
+import { DAY_MS } from "../base/time.ts";
 import { findListed, findOldPrices, type OldPrice } from "../money/price-list.ts";
 import type { PolicyRecords } from "../records/policy.ts";
 import { openPricing } from "./pricing.ts";
@@ -23,8 +24,6 @@ export function listOldPrices(records: PolicyRecords, oldestDate: string): OldLi
   }
   return [...found.values()];
 }
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** The day that is this many days before the time, as price lists write it. */
 export function computeOldestDate(nowMs: number, days: number): string {

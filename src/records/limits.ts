@@ -40,7 +40,6 @@ export const MINUTE_LIMITS = {
 } as const satisfies Record<string, MinuteLimit>;
 export type MinuteKind = keyof typeof MINUTE_LIMITS;
 export const MINUTE_KINDS = Object.keys(MINUTE_LIMITS) as readonly MinuteKind[];
-export const MINUTE_MS = 60_000;
 
 /** Limits that callers and accounts may have. */
 export type RateKind = "concurrency" | MinuteKind;

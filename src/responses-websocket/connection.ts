@@ -5,7 +5,7 @@
  */
 
 import { isUtf8 } from "node:buffer";
-import { freeBytes, writeBytes } from "../base/bytes.ts";
+import { freeBytes, NO_BYTES, writeBytes } from "../base/bytes.ts";
 import type { SocketWriter, UpgradedProtocol } from "../net/http-server/socket-writer.ts";
 import { FrameWriter } from "../net/websocket/frame-writer.ts";
 import {
@@ -61,7 +61,6 @@ const CLOSE_CHECKS = 3;
 const PROTOCOL_ERROR = 1002;
 const NOT_UTF8 = 1007;
 const TRY_AGAIN_LATER = 1013;
-const NO_BYTES = new Uint8Array(0);
 
 export function openWebSockets<Data extends object>(options: WebSocketsOptions<Data>): WebSockets<Data> {
   const checkIntervalMs = Math.min(CHECK_INTERVAL_MS_MAX, options.silenceMaxMs / CHECKS_MIN);

@@ -1,5 +1,6 @@
 /** The table of all endpoints with their methods. */
 
+import { decodeUriText } from "../base/decode-uri.ts";
 import type { ToolAction } from "../console-api/tools/oauth-endpoints.ts";
 import { ApiError } from "../errors.ts";
 import { ENDPOINTS } from "../protocols/endpoints.ts";
@@ -169,7 +170,7 @@ function matchPattern(path: string): Methods | null {
   for (const { matches, methods } of PATTERNS) {
     const match = matches.exec(path)?.[1];
     if (match === undefined) continue;
-    const id = decode(match);
+    const id = decodeUriText(match);
     return id === null ? null : methods(id);
   }
   return null;
@@ -182,14 +183,6 @@ function matchPage(path: string): Methods | null {
   if (site === undefined) return null;
   // Links on the pages are relative to the folder.
   return read(path === `/${site}` ? { kind: "moved", to: `/${site}/` } : { kind: "site", site });
-}
-
-function decode(text: string): string | null {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return null;
-  }
 }
 
 /** Returns the path that was probably meant: one that exists and differs only in `/v1` or in slashes. */

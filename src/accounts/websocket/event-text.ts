@@ -3,9 +3,10 @@
  * message is the data of one event and contains its type.
  */
 
-import { decodeLatin1, writeBytes } from "../../base/bytes.ts";
+import { decodeLatin1, NO_BYTES, writeBytes } from "../../base/bytes.ts";
 import { Cache } from "../../base/cache.ts";
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
+import { JSON_DEPTH_MAX } from "../../count-limits.ts";
 import { type ObjectScan, type ScanFailure, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { isPrivateEvent } from "../../protocols/responses/private-event.ts";
 import { findEventFault, PARSED_EVENT } from "../../protocols/shared/event-bounds.ts";
@@ -21,14 +22,12 @@ import { isEventName } from "../../protocols/shared/stream.ts";
 export type UpstreamMessageKind = "created" | "event" | "terminal" | "error" | "private";
 
 const EVENT = wantedFields(["type"]);
-const DEPTH_MAX = 128;
 
 const LF = 0x0a;
 const CR = 0x0d;
 const SPACE = 0x20;
 const QUOTE = 0x22;
 const BLANK_LINE_BYTES = 2;
-const NOTHING = new Uint8Array(0);
 const utf8 = new TextEncoder();
 const BEFORE_TYPE = utf8.encode('{"type":"');
 
@@ -162,7 +161,7 @@ function startsWith(bytes: Uint8Array, at: number, expected: Uint8Array): boolea
 
 /** The position of the next line break: a read with many messages is searched once, not once for each. */
 class LineEnds {
-  #bytes: Uint8Array = NOTHING;
+  #bytes: Uint8Array = NO_BYTES;
   #lf = 0;
   #cr = 0;
 
@@ -181,7 +180,7 @@ class LineEnds {
 
   /** The read is consumed. Releases its bytes. */
   clear(): void {
-    this.#bytes = NOTHING;
+    this.#bytes = NO_BYTES;
   }
 }
 
@@ -223,5 +222,5 @@ function classifyType(type: string | null): UpstreamMessageKind {
 type EventScan = ObjectScan<"type">;
 
 function scanEvent(bytes: Uint8Array, start: number, end: number): EventScan | ScanFailure {
-  return scanObject(bytes, start, end, EVENT, { depthMax: DEPTH_MAX });
+  return scanObject(bytes, start, end, EVENT, { depthMax: JSON_DEPTH_MAX });
 }

@@ -4,6 +4,7 @@
  * them.
  */
 
+import { HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import type { UsageRow } from "../../store/usage/usage-row.ts";
 
 export interface RejectionRowLimits {
@@ -22,8 +23,6 @@ interface RejectionKind {
   readonly countedRejections: Map<string, CountedRejections>;
 }
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
 /** A counted row stays in memory for up to a minute, so it does not keep a long trace. */
 const TRACE_CHARS_MAX = 2_000;
 

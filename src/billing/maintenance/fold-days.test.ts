@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/each-engine.ts";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { openLog } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { runAlone } from "../../store/nodes/job-leases.test-support.ts";
-import { DAY_MS, HOUR_MS } from "../../store/usage/usage-day.ts";
 import { insertUsage, usageRow } from "../../store/usage/usage-row.test-support.ts";
 import { startFoldingDays } from "./fold-days.ts";
 

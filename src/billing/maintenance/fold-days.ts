@@ -6,14 +6,13 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { PeriodicTask } from "../../base/periodic-task.ts";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { RunJob } from "../../store/nodes/job-leases.ts";
 import {
-  DAY_MS,
   FOLD_GRACE_MS,
   foldDay,
-  HOUR_MS,
   readFirstHour,
   readFoldState,
   startOfDay,

@@ -3,6 +3,7 @@
  * account book `promo`; a code worth a plan becomes a subscription.
  */
 
+import { DAY_MS } from "../../base/time.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import type { SubscriptionRecord } from "../../records/plan.ts";
 import type { RandomBytes } from "../../secrets/keyring.ts";
@@ -34,7 +35,6 @@ export interface CodeContext extends MoneyContext {
 
 export const CODES_PER_BATCH_MAX = 10_000;
 export const CODE_DAYS_MAX = 3_660;
-const DAY_MS = 86_400_000;
 
 export interface BatchOrder {
   name: string;

@@ -1,5 +1,7 @@
 /** Paces long transactions on the main thread: between two steps other work gets its turn. */
 
+import { nextTurn } from "../../base/next-turn.ts";
+
 /** Maximum duration of a step, when other work took long in between. */
 const STEP_MS_MAX = 20;
 
@@ -18,7 +20,7 @@ export class StepPacer {
   async pause(): Promise<void> {
     const yieldedAtMs = this.#monotonicMs();
     if (yieldedAtMs < this.#stepUntilMs) return;
-    await new Promise<void>((resolve) => setImmediate(resolve));
+    await nextTurn();
     const resumedAtMs = this.#monotonicMs();
     this.#stepUntilMs = resumedAtMs + Math.min(STEP_MS_MAX, (resumedAtMs - yieldedAtMs) / 2);
   }

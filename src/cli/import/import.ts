@@ -4,12 +4,11 @@ import { readFileSync } from "node:fs";
 import { parse as parseYaml } from "yaml";
 import type { Installation } from "../../config/installation/installation.ts";
 import { limits } from "../../config/limits/product-limits.ts";
-import { applyChanges, type PlannedChanges } from "../../config/plan/apply.ts";
-import { ConcurrentChangeError } from "../../config/plan/concurrent-change.ts";
+import type { PlannedChanges } from "../../config/plan/apply.ts";
 import { listNodes } from "../../store/nodes/nodes.ts";
 import { VERSION } from "../../version.ts";
+import { applyPlan } from "../apply.ts";
 import { type CommandDefinition, DATA_OPTION, fail, type Input, JSON_OPTION, misuse } from "../command.ts";
-import { operator } from "../operator.ts";
 import { withInstallation } from "../store-access.ts";
 import { type Imported, type ImportOptions, SOURCES, type SourceName } from "./imported.ts";
 import { readLitellm } from "./litellm.ts";
@@ -61,7 +60,7 @@ Try it with --dry-run first. docs/migrate-from.md describes what is carried over
       printImport(plan, input);
       if (input.flag("dry-run") || plan.isEmpty) return;
       await requireSameVersion(installation, plan.plan);
-      await apply(installation, plan.plan);
+      await applyPlan(installation, plan.plan);
       await bookTopUps(installation, source, plan.topUps);
       if (!input.flag("json")) input.terminal.print("\nImported.");
     });
@@ -128,13 +127,4 @@ async function requireSameVersion({ db, clock }: Installation, { file }: Planned
       `A node of another version (${other.version ?? "unknown"}) is running. No changes were written.`,
       "Finish the upgrade of all nodes, then import.",
     );
-}
-
-async function apply(installation: Installation, plan: PlannedChanges): Promise<void> {
-  try {
-    await applyChanges(installation, plan, { actor: operator(), address: null });
-  } catch (error) {
-    if (error instanceof ConcurrentChangeError) fail(error.message, "Run the same command again.");
-    throw error;
-  }
 }

@@ -1,5 +1,6 @@
 /** LiteLLM's models, as models and accounts. Deployments of one address and credential are one account. */
 
+import { isRecord } from "../../config/parse/items.ts";
 import { cleanName, cleanText, type Imported, type ImportedAccount, type ImportOptions } from "./imported.ts";
 import { decryptStored } from "./litellm-cipher.ts";
 import type { SourceTable } from "./source-table.ts";
@@ -200,10 +201,6 @@ function findUnsupported(name: string, params: Params, info: Params): string | n
   if (params.litellm_credential_name !== undefined && params.litellm_credential_name !== null)
     return "it uses a named credential, which has no counterpart";
   return null;
-}
-
-function isRecord(value: unknown): value is Params {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 export function readMember(value: unknown, name: string): unknown {

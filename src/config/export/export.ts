@@ -2,6 +2,7 @@
 
 import { Document, isMap, isScalar, isSeq, type YAMLMap } from "yaml";
 import { type Clock, systemClock } from "../../base/clock.ts";
+import { nextTurn } from "../../base/next-turn.ts";
 import { RULES } from "../../records/request-policy.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { WebhookRecord } from "../../store/settings/settings-records.ts";
@@ -38,7 +39,7 @@ export async function exportFile(db: Db, clock: Clock = systemClock): Promise<st
   for (const [section, value] of Object.entries(buildSections(state, clock.nowMs()))) {
     for (const part of serializeSection(section, value, notes[section] ?? [])) {
       parts.push(part);
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
   }
   return parts.join("");

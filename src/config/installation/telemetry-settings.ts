@@ -1,5 +1,6 @@
 /** Resolves where this process exports traces, and what it logs: variables override the file. */
 
+import { decodeUriText } from "../../base/decode-uri.ts";
 import { ACCESS_LOG_MODES, type AccessLogMode } from "../../observe/access-log.ts";
 import { limits } from "../limits/product-limits.ts";
 import { isHttpUrl, PUBLIC_URL_RULE } from "../schema/basic-values.ts";
@@ -194,18 +195,10 @@ function parsePairs(text: string): Record<string, string> | null {
     if (part.trim() === "") continue;
     const at = part.indexOf("=");
     if (at < 1) return null;
-    const name = decode(part.slice(0, at).trim());
-    const value = decode(part.slice(at + 1).trim());
+    const name = decodeUriText(part.slice(0, at).trim());
+    const value = decodeUriText(part.slice(at + 1).trim());
     if (name === null || value === null) return null;
     pairs[name] = value;
   }
   return pairs;
-}
-
-function decode(text: string): string | null {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return null;
-  }
 }

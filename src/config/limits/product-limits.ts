@@ -3,7 +3,7 @@
  * here. Code passes these values on explicitly, so that the default of a library never applies.
  */
 
-import { requestCounts, responseBounds, usageLimits } from "../../count-limits.ts";
+import { JSON_DEPTH_MAX, requestCounts, responseBounds, usageLimits } from "../../count-limits.ts";
 import { bodyLimits } from "./body-limits.ts";
 import { clientSocketLimits } from "./client-socket-limits.ts";
 import { nodeLimits } from "./node-limits.ts";
@@ -27,8 +27,7 @@ export const limits = {
   responseBounds,
   /** Parameters in the query of one request. No operation has more than twenty. */
   queryParametersMax: 100,
-  /** Nesting depth of a JSON body. Deeper nesting is an attack on recursive parsers. */
-  jsonDepthMax: 128,
+  jsonDepthMax: JSON_DEPTH_MAX,
   /** A model name, as sent by a client or configured by an operator. */
   modelNameCharsMax: 256,
   /** A body of the console API from a signed-in user. */

@@ -1,12 +1,13 @@
 /** Issues tokens of service accounts, for the console and the command line. */
 
+import { instantText } from "../../base/time.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import type { ServiceAccountRecord } from "../../records/service-account.ts";
 import { mintServiceToken } from "../../secrets/random-secret.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { insertServiceToken } from "../../store/identity/service-tokens.ts";
 import type { Installation } from "../installation/installation.ts";
-import { formatInstant, secretSet } from "../state/difference.ts";
+import { secretSet } from "../state/difference.ts";
 
 interface IssuedToken {
   /** Shown once. */
@@ -35,6 +36,6 @@ export async function issueServiceToken(
   await insertServiceToken(tx, token, { digest, othersUntilMs });
   return {
     secret,
-    changes: [secretSet("token"), { field: "others_until", from: null, to: formatInstant(othersUntilMs) }],
+    changes: [secretSet("token"), { field: "others_until", from: null, to: instantText(othersUntilMs) }],
   };
 }

@@ -3,6 +3,7 @@
  * matches the oldest subscription that no other entry names, so that the file can be applied again.
  */
 
+import { instantText } from "../../base/time.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { computeCurrentEnd, computeSubscriptionState } from "../../money/subscription.ts";
 import {
@@ -14,7 +15,7 @@ import {
 import { deletePlan, putPlan } from "../../store/money/plans.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import type { FilePlan, FileSubscription, GatewayFile } from "../schema/schema.ts";
-import { type FormattedFields, formatInstant, recordChanges } from "../state/difference.ts";
+import { type FormattedFields, recordChanges } from "../state/difference.ts";
 import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } from "../state/step.ts";
 
 interface GrantSteps {
@@ -165,8 +166,8 @@ export function subscriptionsToFile(state: ConfigState, nowMs: number): Readonly
     const entries = written.get(one.userId) ?? [];
     entries.push({
       plan: plans.get(planId) ?? planId,
-      starts: formatInstant(startsAtMs),
-      ...(endsAtMs === null ? {} : { ends: formatInstant(endsAtMs) }),
+      starts: instantText(startsAtMs),
+      ...(endsAtMs === null ? {} : { ends: instantText(endsAtMs) }),
       renews,
       priority,
     });
@@ -200,7 +201,7 @@ function formatSubscription(
 ): FormattedFields {
   const { startsAtMs, renews, priority } = subscription;
   return {
-    starts: formatInstant(startsAtMs),
+    starts: instantText(startsAtMs),
     ends: formatEnd(subscription, computeCurrentEnd(subscription, timeZone, nowMs)),
     renews,
     priority: String(priority),
@@ -212,9 +213,9 @@ function formatSubscription(
  * renewal must see which end it removes.
  */
 function formatEnd({ endsAtMs }: SubscriptionRecord, presentEndMs: number | null): string | null {
-  const first = formatInstant(endsAtMs);
+  const first = instantText(endsAtMs);
   if (presentEndMs === endsAtMs) return first;
-  return `${formatInstant(presentEndMs)} (renews${first === null ? "" : ` since ${first}`})`;
+  return `${instantText(presentEndMs)} (renews${first === null ? "" : ` since ${first}`})`;
 }
 
 function subscriptionTitle(plan: string, email: string): string {

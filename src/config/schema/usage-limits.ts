@@ -1,6 +1,7 @@
 /** Converts usage limits between the shape of the file, the records, and a text for people. */
 
 import { mapKinds } from "../../base/map-kinds.ts";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { amountText } from "../../money/amount-text.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { DEFAULT_QUEUE, type QueueSettings } from "../../records/group.ts";
@@ -17,9 +18,6 @@ import {
   type WindowCount,
   type WindowLimit,
 } from "../../records/limits.ts";
-
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 const WINDOWS_MS = {
   "5h": 5 * HOUR_MS,

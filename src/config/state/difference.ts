@@ -65,10 +65,6 @@ export function formatSection(section: object, path = ""): Record<string, string
   return shown;
 }
 
-export function formatInstant(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
-}
-
 /** Interfaces are a set, so they need a fixed order. */
 export function formatInterfaces(interfaces: readonly Interface[]): string {
   return formatList(INTERFACES.filter((name) => interfaces.includes(name)));

@@ -4,6 +4,7 @@
  */
 
 import { snakeCase } from "../../base/name-case.ts";
+import { instantText } from "../../base/time.ts";
 import { flatPrice } from "../../money/prices.ts";
 import { ACCOUNT_FIELDS } from "../../records/account.ts";
 import type { FallbackStep, KeyFallback } from "../../records/fallback.ts";
@@ -24,13 +25,7 @@ import {
   parseRateLimits,
   queueToFile,
 } from "../schema/usage-limits.ts";
-import {
-  type FormattedFields,
-  formatInstant,
-  formatInterfaces,
-  formatList,
-  formatMap,
-} from "./difference.ts";
+import { type FormattedFields, formatInterfaces, formatList, formatMap } from "./difference.ts";
 
 interface FileKind<Value, Parsed, Written> {
   /** Undefined if the file omits the field. */
@@ -79,8 +74,8 @@ const KINDS = {
   optionalInteger: optional<number>(String),
   optionalTime: {
     parse: (ms: number | undefined) => ms ?? null,
-    write: (ms: number | null) => formatInstant(ms) ?? undefined,
-    format: formatInstant,
+    write: (ms: number | null) => instantText(ms) ?? undefined,
+    format: instantText,
   },
   flag: plain<boolean>(String),
   choice: plain<FieldTypes["choice"]>(asIs),

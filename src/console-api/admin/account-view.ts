@@ -1,13 +1,13 @@
 /** The state of accounts as this process knows it: health, requests in flight, limits reported by the upstream. */
 
 import { z } from "zod";
+import { DAY_MS } from "../../base/time.ts";
 import type { Installation } from "../../config/installation/installation.ts";
 import { usdText } from "../../money/nano.ts";
 import { CAUSES } from "../../pool/cool-down.ts";
 import type { CircuitReport, ModelReport } from "../../pool/health-report.ts";
 import type { AccountRecord } from "../../records/account.ts";
 import { type AccountUsage, type AccountUse, readAccountUsage } from "../../store/reports/account-usage.ts";
-import { DAY_MS } from "../../store/usage/usage-day.ts";
 import type { PolicyContext, StoreContext } from "../context.ts";
 
 /** `draining`: disabled, with requests in flight; `untried`: not used by this process yet. */

@@ -1,6 +1,7 @@
 /** Routes of the dashboard: live data of this process, and history from the roll-ups of all processes. */
 
 import { z } from "zod";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -12,7 +13,7 @@ import {
   readUsageSeries,
   type TopEntry,
 } from "../../store/reports/usage-charts.ts";
-import { DAY_MS, HOUR_MS, startOfDay } from "../../store/usage/usage-day.ts";
+import { startOfDay } from "../../store/usage/usage-day.ts";
 import { findActor, type PresentedCredentials } from "../auth/actor.ts";
 import type { StoreContext } from "../context.ts";
 import { forAdmins } from "../http/route.ts";

@@ -1,6 +1,7 @@
 /** Routes for groups. */
 
 import { z } from "zod";
+import { DAY_MS } from "../../base/time.ts";
 import { previewDocument } from "../../config/plan/apply.ts";
 import { groupToFile, nameRecords, userToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError } from "../../errors.ts";
@@ -17,7 +18,6 @@ import {
   readGroupFacts,
 } from "../../store/policy/group-usage.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
-import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { type ConsoleAuthor, changePolicy, problemObjects, problemsResponse } from "../changes/change.ts";
 import type { PolicyContext, StoreContext } from "../context.ts";
 import { computeVersion, groupForm } from "../forms/policy-forms.ts";

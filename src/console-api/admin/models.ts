@@ -1,6 +1,7 @@
 /** Routes for public models: publish them to groups, map them to accounts and set prices, individually or in bulk. */
 
 import { z } from "zod";
+import { DAY_MS } from "../../base/time.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import type { GatewayDocument } from "../../config/schema/schema.ts";
 import { accountToFile, groupToFile, modelToFile, nameRecords } from "../../config/state/to-file-shape.ts";
@@ -10,7 +11,6 @@ import type { ModelRecord } from "../../records/model.ts";
 import type { PolicyRecords } from "../../records/policy.ts";
 import { readModelUse } from "../../store/policy/model-usage.ts";
 import { readPolicy } from "../../store/policy/policy.ts";
-import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { changePolicy } from "../changes/change.ts";
 import type { StoreContext } from "../context.ts";
 import { modelForm, priceForm } from "../forms/policy-forms.ts";

@@ -1,10 +1,10 @@
 /** Routes with which administrators manage service accounts and their tokens. */
 
 import { z } from "zod";
+import { DAY_MS, instantText } from "../../base/time.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { issueServiceToken } from "../../config/plan/issue-service-token.ts";
 import { serviceAccountTitle } from "../../config/plan/plan-service-accounts.ts";
-import { formatInstant } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
 import { SERVICE_SCOPES, type ServiceAccountRecord } from "../../records/service-account.ts";
@@ -19,7 +19,6 @@ import {
   listServiceTokens,
   type ServiceTokenRecord,
 } from "../../store/identity/service-tokens.ts";
-import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import { changePolicy } from "../changes/change.ts";
@@ -85,7 +84,7 @@ export const adminServiceAccountRoutes = {
     async run(context, input) {
       const { name } = input.params;
       const { scopes, bounds, expires_at } = input.body;
-      const expires = formatInstant(expires_at);
+      const expires = instantText(expires_at);
       await changePolicy(context, input, {
         service_accounts: [
           { name, scopes, ...(bounds === null ? {} : { bounds }), ...(expires === null ? {} : { expires }) },

@@ -1,5 +1,6 @@
 /** A top-up by a service account, within the bounds of the account. */
 
+import { DAY_MS } from "../../base/time.ts";
 import {
   type MoneyContext,
   type MoneyOrder,
@@ -10,7 +11,6 @@ import { ApiError, paramError } from "../../errors.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import type { TopUpBounds } from "../../records/service-account.ts";
 import { countTopUp, findServiceAccount, readTopUpDayStart } from "../../store/identity/service-accounts.ts";
-import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import { fieldError } from "../http/field-error.ts";
 import type { ServiceActor } from "../http/route.ts";

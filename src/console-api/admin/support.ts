@@ -5,11 +5,11 @@
  */
 
 import { z } from "zod";
+import { DAY_MS } from "../../base/time.ts";
 import { INTERFACES } from "../../records/interfaces.ts";
 import { lookUpNames } from "../../store/reports/names.ts";
 import { readUsageSeries } from "../../store/reports/usage-charts.ts";
 import { listUsage } from "../../store/reports/usage-list.ts";
-import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { USAGE_OUTCOMES, type UsageOutcome } from "../../store/usage/usage-row.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import { forAdmins } from "../http/route.ts";

@@ -1,6 +1,7 @@
 /** Routes with which administrators manage users. */
 
 import { z } from "zod";
+import { DAY_MS } from "../../base/time.ts";
 import { userToFile } from "../../config/state/to-file-shape.ts";
 import { ApiError, paramError } from "../../errors.ts";
 import { usdText } from "../../money/nano.ts";
@@ -9,7 +10,7 @@ import { type ListedUser, listUserPage } from "../../store/identity/user-list.ts
 import { findUser, findUserByEmail, foldEmail } from "../../store/identity/users.ts";
 import { computeDebt } from "../../store/money/wallets.ts";
 import { listGroups } from "../../store/policy/groups.ts";
-import { DAY_MS, startOfDay } from "../../store/usage/usage-day.ts";
+import { startOfDay } from "../../store/usage/usage-day.ts";
 import { changePolicy } from "../changes/change.ts";
 import type { StoreContext } from "../context.ts";
 import { emailField } from "../forms/fields.ts";

@@ -30,7 +30,7 @@ import { forAnyone, forUsers, NO_FIELDS } from "../http/route.ts";
 import { sessionBounds } from "./actor.ts";
 import { mayUsePassword } from "./password-sign-in.ts";
 import { beginSession, type NewSession, withCookie } from "./session.ts";
-import { isRightCode, wrongCodeError } from "./verify-credentials.ts";
+import { isRightCode, needsCode, wrongCodeError } from "./verify-credentials.ts";
 
 export const personResponse = z.object({
   id: z.string(),
@@ -234,11 +234,6 @@ function wrongPasswordError(hasMail: boolean, { providers }: SignInRecord = DEFA
 
 export function accountDisabledError(): ApiError {
   return new ApiError("forbidden", "This account is disabled. Ask an administrator.");
-}
-
-/** A second factor that is not active yet requires no code. */
-export function needsCode({ secondFactor }: Credentials): boolean {
-  return secondFactor !== null && secondFactor.sinceMs !== null;
 }
 
 export async function requireCode(

@@ -1,8 +1,8 @@
 /** Routes for personal access tokens, which programs send instead of a cookie. */
 
 import { z } from "zod";
+import { instantText } from "../../base/time.ts";
 import { limits } from "../../config/limits/product-limits.ts";
-import { formatInstant } from "../../config/state/difference.ts";
 import { ApiError, paramError } from "../../errors.ts";
 import { mintAccessToken } from "../../secrets/random-secret.ts";
 import { transaction } from "../../store/engine/db.ts";
@@ -91,7 +91,7 @@ export const tokenRoutes = {
         await insertAccessToken(tx, token, digest);
         const changes = [
           { field: "scope", from: null, to: scope },
-          { field: "expires", from: null, to: formatInstant(expiresAtMs) },
+          { field: "expires", from: null, to: instantText(expiresAtMs) },
         ];
         await recordChange(tx, input, { atMs, action: "token.create", target: `token ${name}`, changes });
       });

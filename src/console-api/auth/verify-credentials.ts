@@ -63,7 +63,7 @@ export async function requirePassword(
   const credentials = await lookUpCredentials(context, actor);
   rejectExternal(credentials);
   if (credentials.passwordHash !== null) await verifyPassword(context, credentials, presented);
-  else if (isOn(credentials)) await verifyCode(context, credentials, presented);
+  else if (needsCode(credentials)) await verifyCode(context, credentials, presented);
   return credentials;
 }
 
@@ -91,11 +91,12 @@ export async function requireBothFactors(
     return credentials;
   }
   if (credentials.passwordHash !== null) await verifyPassword(context, credentials, presented);
-  if (isOn(credentials)) await verifyCode(context, credentials, presented);
+  if (needsCode(credentials)) await verifyCode(context, credentials, presented);
   return credentials;
 }
 
-function isOn({ secondFactor }: Credentials): boolean {
+/** A second factor that is not active yet requires no code. */
+export function needsCode({ secondFactor }: Credentials): boolean {
   return secondFactor !== null && secondFactor.sinceMs !== null;
 }
 

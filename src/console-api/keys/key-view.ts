@@ -1,12 +1,13 @@
 /** Keys in the shape of the console API. */
 
 import { z } from "zod";
+import { DAY_MS } from "../../base/time.ts";
 import { usdText } from "../../money/nano.ts";
 import { KEY_FALLBACK } from "../../records/fallback.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { type KeyDay, type KeyFilter, type ListedKey, listKeyDays } from "../../store/policy/key-list.ts";
-import { DAY_MS, readFoldedBefore, startOfDay } from "../../store/usage/usage-day.ts";
+import { readFoldedBefore, startOfDay } from "../../store/usage/usage-day.ts";
 import type { ConsoleContext, PolicyContext } from "../context.ts";
 import { limitsObject, limitsShape } from "../forms/limits-form.ts";
 

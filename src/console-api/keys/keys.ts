@@ -1,6 +1,7 @@
 /** Routes for API keys of the caller. Administrators may name another user. */
 
 import { z } from "zod";
+import { DAY_MS } from "../../base/time.ts";
 import { limits as productLimits } from "../../config/limits/product-limits.ts";
 import { parseCallerLimits } from "../../config/schema/usage-limits.ts";
 import { usdText } from "../../money/nano.ts";
@@ -10,7 +11,6 @@ import { listKeyPage, readLastUse } from "../../store/policy/key-list.ts";
 import { listFormerSecrets } from "../../store/policy/keys.ts";
 import { readSuspensions } from "../../store/policy/suspended-keys.ts";
 import { keyTotals } from "../../store/usage/usage.ts";
-import { DAY_MS } from "../../store/usage/usage-day.ts";
 import { ownerQuery, ownKey, resolveOwner } from "../auth/owner.ts";
 import type { PolicyContext, StoreContext } from "../context.ts";
 import { instantField, nameField } from "../forms/fields.ts";

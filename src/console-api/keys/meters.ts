@@ -1,15 +1,15 @@
 /** The current limits of a key: one meter for each limit that applies to it, with the remaining amount. */
 
 import { z } from "zod";
+import { MINUTE_MS } from "../../base/time.ts";
 import type { Caller } from "../../gateway/admission/authenticate.ts";
 import { callerSubjects } from "../../gateway/admission/caller-limits.ts";
 import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter-types.ts";
-import { usdText } from "../../money/nano.ts";
+import { roundedUsd } from "../../money/nano.ts";
 import {
   COUNT_UNITS,
   MINUTE_KINDS,
   MINUTE_LIMITS,
-  MINUTE_MS,
   UNITS,
   type Unit,
   WINDOW_UNITS,
@@ -55,7 +55,13 @@ function metersOfSubject({ scope: scopeName }: Subject, standing: LimitStanding,
     const meterFields = { scope: scopeName, per_ms: perMs, resets_at: Math.ceil(nowMs + resetMs) };
     const meter: LimitMeter =
       unit === "nano"
-        ? { unit: "usd", ...meterFields, limit: usd(limit), used: usd(used), remaining: usd(remaining) }
+        ? {
+            unit: "usd",
+            ...meterFields,
+            limit: roundedUsd(limit),
+            used: roundedUsd(used),
+            remaining: roundedUsd(remaining),
+          }
         : { unit: UNITS[unit].field, ...meterFields, limit, used, remaining };
     found.push({ meter, left: remaining });
   };
@@ -79,8 +85,4 @@ function metersOfSubject({ scope: scopeName }: Subject, standing: LimitStanding,
     for (const unit of WINDOW_UNITS) add(unit, perMs, window[unit]);
   }
   return found;
-}
-
-function usd(nano: number): string {
-  return usdText(BigInt(Math.round(nano)));
 }

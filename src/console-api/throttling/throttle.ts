@@ -1,5 +1,6 @@
 /** Limits the attempts of one subject in a window of time. Successful attempts are returned. */
 
+import { wholeSeconds } from "../../base/time.ts";
 import type { SharedCounts } from "../../nodes/throttle-sharing.ts";
 
 export interface Throttle {
@@ -28,7 +29,7 @@ export function openThrottle({ tries, windowMs, monotonicMs, shared }: ThrottleO
       const others = shared?.countOthers(subject) ?? 0;
       const found = windows.get(subject);
       if (found === undefined || nowMs - found.startedMs >= windowMs) {
-        if (others >= tries) return toSeconds(shared?.othersEndInMs(subject) ?? windowMs);
+        if (others >= tries) return wholeSeconds(shared?.othersEndInMs(subject) ?? windowMs);
         windows.delete(subject);
         const oldest = windows.size < SUBJECTS_MAX ? undefined : windows.keys().next().value;
         if (oldest !== undefined) windows.delete(oldest);
@@ -37,7 +38,7 @@ export function openThrottle({ tries, windowMs, monotonicMs, shared }: ThrottleO
         return null;
       }
       const endsInMs = found.startedMs + windowMs - nowMs;
-      if (found.taken + others >= tries) return toSeconds(endsInMs);
+      if (found.taken + others >= tries) return wholeSeconds(endsInMs);
       found.taken += 1;
       shared?.report(subject, found.taken, endsInMs);
       return null;
@@ -49,10 +50,6 @@ export function openThrottle({ tries, windowMs, monotonicMs, shared }: ThrottleO
       shared?.report(subject, found.taken, found.startedMs + windowMs - monotonicMs());
     },
   };
-}
-
-function toSeconds(ms: number): number {
-  return Math.max(1, Math.ceil(ms / 1000));
 }
 
 /** One household has 2^64 IPv6 addresses, so they count as one. */

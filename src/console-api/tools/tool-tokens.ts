@@ -3,6 +3,7 @@
  * node accepts and rejects them as it does other keys.
  */
 
+import { MINUTE_MS } from "../../base/time.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { newKey } from "../../config/plan/plan-keys.ts";
 import type { ToolSignInPolicy } from "../../policy/tool-sign-in.ts";
@@ -29,7 +30,6 @@ import { invalidGrant, OAuthError } from "./oauth-error.ts";
 import { listOfferedGroups, requireToolSignIn, type ToolContext } from "./tool-context.ts";
 
 const { toolSignIn } = limits;
-const MINUTE_MS = 60_000;
 /** A change is known everywhere after one poll; the second one covers a poll that was slow. */
 const POLLS_WAITED = 2;
 

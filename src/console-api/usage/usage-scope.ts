@@ -1,11 +1,11 @@
 /** The scope and time range of a usage query, shared by charts, lists and exports. */
 
 import { z } from "zod";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type ApiError, paramError } from "../../errors.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { text } from "../../store/engine/row.ts";
 import { findUser, findUserByEmail } from "../../store/identity/users.ts";
-import { DAY_MS, HOUR_MS } from "../../store/usage/usage-day.ts";
 import { readableKey } from "../auth/owner.ts";
 import type { StoreContext } from "../context.ts";
 import { instantQuery } from "../forms/fields.ts";

@@ -3,6 +3,7 @@
  * retries for ever cheap. Valid keys from the same address are never throttled.
  */
 
+import { wholeSeconds } from "../../base/time.ts";
 import type { SharedCounts } from "../../nodes/throttle-sharing.ts";
 
 export interface BadKeyThrottle {
@@ -35,20 +36,16 @@ export function openBadKeyThrottle({
         evictOldest(windows);
         windows.set(address, { startedMs: nowMs, tries: 1 });
         if ((shared?.countOthers(address) ?? 0) < triesPerMinute) return null;
-        return toSeconds(shared?.othersEndInMs(address) ?? WINDOW_MS);
+        return wholeSeconds(shared?.othersEndInMs(address) ?? WINDOW_MS);
       }
       current.tries++;
       const endsInMs = current.startedMs + WINDOW_MS - nowMs;
       // Above the limit, further attempts change nothing on the other nodes.
       if (current.tries <= triesPerMinute) shared?.report(address, current.tries, endsInMs);
       if (current.tries + (shared?.countOthers(address) ?? 0) <= triesPerMinute) return null;
-      return toSeconds(endsInMs);
+      return wholeSeconds(endsInMs);
     },
   };
-}
-
-function toSeconds(ms: number): number {
-  return Math.max(1, Math.ceil(ms / 1000));
 }
 
 /** Insertion order is age, because an expired window is inserted again. */

@@ -2,6 +2,7 @@
 
 import { retryAfter } from "../../accounts/failure.ts";
 import type { Clock } from "../../base/clock.ts";
+import { MINUTE_MS, wholeSeconds } from "../../base/time.ts";
 import { ApiError, type RejectingLimit } from "../../errors.ts";
 import type {
   Allowance,
@@ -16,13 +17,7 @@ import { isUnlimited } from "../../limits/subject-state.ts";
 import { amountText, spanText } from "../../money/amount-text.ts";
 import type { Key } from "../../policy/key-index.ts";
 import type { PolicyGroup } from "../../policy/snapshot.ts";
-import {
-  type CallerLimits,
-  MINUTE_KINDS,
-  MINUTE_LIMITS,
-  MINUTE_MS,
-  WINDOW_UNITS,
-} from "../../records/limits.ts";
+import { type CallerLimits, MINUTE_KINDS, MINUTE_LIMITS, WINDOW_UNITS } from "../../records/limits.ts";
 import { type CountedUnits, findCountedUnits } from "../metering/limited-use.ts";
 import type { Caller } from "./authenticate.ts";
 
@@ -229,7 +224,7 @@ function shortageText({ scope, kind, max, used, unit, perMs, freesInMs }: Shorta
   const when =
     freesInMs === null
       ? "Capacity becomes available when a request finishes."
-      : `Please try again in ${Math.max(1, Math.ceil(freesInMs / 1000))}s.`;
+      : `Please try again in ${wholeSeconds(freesInMs)}s.`;
   const limit =
     kind === "concurrency" ? slotsText(max) : `${amountText(unit, max)} per ${spanText(perMs ?? MINUTE_MS)}`;
   const left =

@@ -6,6 +6,7 @@
  */
 
 import type { Deadlines } from "../../base/deadlines.ts";
+import { wholeSeconds } from "../../base/time.ts";
 import { ApiError } from "../../errors.ts";
 
 export interface BodyBudgetOptions {
@@ -94,7 +95,7 @@ class SharedBodyBudget implements BodyBudget {
   }
 
   retryAfterSeconds(): number {
-    return Math.min(RETRY_SECONDS_MAX, Math.max(1, Math.ceil(this.#meanStayMs / 1_000)));
+    return Math.min(RETRY_SECONDS_MAX, wholeSeconds(this.#meanStayMs));
   }
 
   report(): BodyBudgetReport {

@@ -2,7 +2,7 @@
 
 import { mapKinds } from "../../base/map-kinds.ts";
 import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter-types.ts";
-import { usdText } from "../../money/nano.ts";
+import { roundedUsd } from "../../money/nano.ts";
 import { MINUTE_KINDS, type MinuteKind, WINDOW_COUNTS, type WindowCount } from "../../records/limits.ts";
 import type { Caller } from "../admission/authenticate.ts";
 import { callerSubjects } from "../admission/caller-limits.ts";
@@ -80,9 +80,10 @@ function tightest(allowances: readonly (Allowance | null)[]): Allowance | null {
 }
 
 function toUsd({ limit, used, remaining, resets_at }: Remainder): Remainder<string> {
-  return { limit: usd(limit), used: usd(used), remaining: usd(remaining), resets_at };
-}
-
-function usd(nano: number): string {
-  return usdText(BigInt(Math.round(nano)));
+  return {
+    limit: roundedUsd(limit),
+    used: roundedUsd(used),
+    remaining: roundedUsd(remaining),
+    resets_at,
+  };
 }

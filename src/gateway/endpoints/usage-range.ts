@@ -1,5 +1,6 @@
 /** `from`, `to` and `granularity` of `GET /v1/usage`: whole hours or days in UTC. */
 
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type ApiError, paramError } from "../../errors.ts";
 
 interface UsageRange {
@@ -9,8 +10,6 @@ interface UsageRange {
   granularity: "hour" | "day";
 }
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 const UNIT_MS = { hour: HOUR_MS, day: DAY_MS } as const;
 export const POINTS_MAX = 400;
 const DEFAULT_DAYS = 30;

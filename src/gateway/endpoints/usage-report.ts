@@ -4,6 +4,7 @@
  */
 
 import type { Clock } from "../../base/clock.ts";
+import { DAY_MS } from "../../base/time.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { storeBusy, storeUnavailable } from "../../errors.ts";
 import type { LimitLeases } from "../../limits/leases/limit-leases.ts";
@@ -78,7 +79,6 @@ interface UsageReport {
   unit: "USD";
 }
 
-const DAY_MS = 86_400_000;
 /** Clients choose the model names of rejected requests, so the number of models is unbounded. */
 const MODELS_MAX = 200;
 

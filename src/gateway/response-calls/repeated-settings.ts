@@ -1,13 +1,12 @@
 /** Settings of a request that its response repeats, for a response whose request is no longer known. */
 
 import { joinParts, type Part, partsLength, wholeBytesPart } from "../../base/parts.ts";
-import { usageLimits } from "../../count-limits.ts";
+import { JSON_DEPTH_MAX, usageLimits } from "../../count-limits.ts";
 import { isObject } from "../../json/parse.ts";
 import { scanObject, wantedFields } from "../../json/scan.ts";
 import { findEventFault, parseMember, SCANNED_EVENT } from "../../protocols/shared/event-bounds.ts";
 
 const FIELDS = wantedFields(["max_tool_calls", "reasoning"]);
-const DEPTH_MAX = 128;
 /** With images. Copying a longer one would hold the event loop. */
 const SEARCHED_BYTES_MAX = 16 * 1024 * 1024;
 
@@ -28,7 +27,7 @@ function readMember(body: readonly Part[], name: "max_tool_calls" | "reasoning")
   if (partsLength(body) > SEARCHED_BYTES_MAX) return null;
   const bytes = joinParts(body);
   if (findEventFault(wholeBytesPart(bytes), SCANNED_EVENT) !== null) return null;
-  const scan = scanObject(bytes, 0, bytes.length, FIELDS, { depthMax: DEPTH_MAX });
+  const scan = scanObject(bytes, 0, bytes.length, FIELDS, { depthMax: JSON_DEPTH_MAX });
   const field = scan.ok ? scan.fields[name] : undefined;
   return field === undefined ? null : parseMember(bytes, field);
 }

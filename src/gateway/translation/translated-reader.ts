@@ -5,7 +5,7 @@
 
 import { decodeText } from "../../base/bytes.ts";
 import { type Part, wholePart } from "../../base/parts.ts";
-import { responseBounds } from "../../count-limits.ts";
+import { JSON_DEPTH_MAX, responseBounds } from "../../count-limits.ts";
 import type { ApiError } from "../../errors.ts";
 import { jsonString } from "../../json/splice.ts";
 import { readEvent } from "../../net/wire/sse.ts";
@@ -26,7 +26,7 @@ import {
 } from "../../protocols/shared/stream.ts";
 import type { UpstreamError } from "../../protocols/shared/upstream-error.ts";
 import type { TokenUsage } from "../../protocols/shared/usage.ts";
-import { DEPTH_MAX, isTooDeep } from "./json-depth.ts";
+import { isTooDeep } from "./json-depth.ts";
 
 const utf8 = new TextEncoder();
 const { streamBytesMax, eventTextCharsMax } = responseBounds;
@@ -94,7 +94,7 @@ export class TranslatedReader implements StreamReader {
     if (data === null) return DROPPED;
     this.#bytes += end - start;
     if (this.#bytes > streamBytesMax) throw new ResponseBoundError(streamBytesMax, "bytes");
-    if (isTooDeep(data)) throw new ResponseBoundError(DEPTH_MAX, "levels of nesting");
+    if (isTooDeep(data)) throw new ResponseBoundError(JSON_DEPTH_MAX, "levels of nesting");
     const name = type === null ? null : decodeText(type.bytes, type.start, type.end);
     const events = this.#options.upstream.read(decodeText(data.bytes, data.start, data.end), name);
     if (events.length === 0) return DROPPED;

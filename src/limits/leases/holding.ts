@@ -3,6 +3,7 @@
  * refill and when to return are here as well.
  */
 
+import { MINUTE_MS } from "../../base/time.ts";
 import type { Unit } from "../../records/limits.ts";
 import type { MeterHolding, MeterNo, MeterReport, MeterState } from "../coordinator/protocol.ts";
 import type { Amounts } from "../limiter-types.ts";
@@ -11,7 +12,6 @@ import { advance, listUses, openWindow, type SlidingWindow, subtract, take } fro
 /** Slots are lent while in use. Minutes are booked at admission, windows when the usage row is stored. */
 export type HoldingKind = "slots" | "minute" | "window";
 
-const MINUTE_MS = 60_000;
 const SECOND_MS = 1_000;
 /** How much of the last tick is in the mean use of a second. */
 const RATE_WEIGHT = 0.3;

@@ -3,7 +3,8 @@
  * lacking is borrowed by `limit-leases.ts`.
  */
 
-import { MINUTE_MS, type MinuteKind } from "../../records/limits.ts";
+import { MINUTE_MS } from "../../base/time.ts";
+import type { MinuteKind } from "../../records/limits.ts";
 import { toAmounts } from "../amounts.ts";
 import { FREE_LEASE } from "../lease.ts";
 import type {

@@ -1,7 +1,7 @@
 /** Writes responses to a connection. */
 
 import { STATUS_CODES } from "node:http";
-import { writeBytes } from "../../base/bytes.ts";
+import { NO_BYTES, writeBytes } from "../../base/bytes.ts";
 import { Cache } from "../../base/cache.ts";
 import { type Part, partsLength, wholePart } from "../../base/parts.ts";
 import type { Backpressure } from "../wire/body-sink.ts";
@@ -51,7 +51,6 @@ const scratch = Buffer.allocUnsafeSlow(TOGETHER_BYTES_MAX + FRAMING_BYTES_MAX);
 const CR = 0x0d;
 const LF = 0x0a;
 const LAST_CHUNK = wholePart(Buffer.from("0\r\n\r\n"));
-const NO_BYTES = new Uint8Array(0);
 const NO_PARTS: readonly Part[] = [];
 
 const statusLines = new Cache<number, string>({ name: "status lines", entriesMax: 1_000 });

@@ -3,7 +3,7 @@
  * is passed on in place; only a block that spans chunks is copied.
  */
 
-import { writeBytes } from "../../base/bytes.ts";
+import { NO_BYTES, writeBytes } from "../../base/bytes.ts";
 import { hasByte, type Part, partsLength, wholeBytesPart } from "../../base/parts.ts";
 
 export type SseBlockKind = "event" | "comment";
@@ -29,7 +29,6 @@ const BYTE_ORDER_MARK = Uint8Array.of(0xef, 0xbb, 0xbf);
 const CARRY_BYTES_MIN = 1024;
 /** Copying more into a larger array would take several milliseconds of the turn in which the block may end. */
 const COPIED_CARRY_BYTES_MAX = 1024 * 1024;
-const NOTHING = new Uint8Array(0);
 
 /** A stream may begin with a byte order mark. After a block over the limit, nothing more is emitted. */
 type SplitterPhase = "byte_order_mark" | "blocks" | "overflowed";
@@ -50,7 +49,7 @@ export class SseSplitter {
    * The unfinished block, in an array that grows by doubling, so that many small pieces cost linear time. A long block
    * gets an array for the longest one at once: memory that is not written is not used.
    */
-  #carry = NOTHING;
+  #carry = NO_BYTES;
   #carriedBytes = 0;
   /** The last chunk ended in CR: a following LF belongs to it. */
   #isAfterCr = false;
@@ -183,7 +182,7 @@ export class SseSplitter {
   }
 
   #dropCarried(): void {
-    this.#carry = NOTHING;
+    this.#carry = NO_BYTES;
     this.#carriedBytes = 0;
   }
 }

@@ -1,9 +1,8 @@
 /** A document that does not change: its bytes are built once, and its ETag serves revalidation. */
 
+import { NO_BYTES } from "../../base/bytes.ts";
 import type { HeaderReader } from "./http-fields.ts";
 import { SharedResponse } from "./http-message.ts";
-
-const NOTHING = new Uint8Array(0);
 
 export class StaticDocument {
   readonly bytes: Uint8Array;
@@ -19,7 +18,7 @@ export class StaticDocument {
   /** Returns 304 without a body when the client's copy is current. */
   respond(requestHeaders: HeaderReader): SharedResponse {
     const isUnchanged = matchesEtag(requestHeaders.get("if-none-match"), this.etag);
-    return new SharedResponse(isUnchanged ? 304 : 200, this.#headers, isUnchanged ? NOTHING : this.bytes);
+    return new SharedResponse(isUnchanged ? 304 : 200, this.#headers, isUnchanged ? NO_BYTES : this.bytes);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Reads members of Gemini's JSON, which Google accepts in camel case and in snake case. */
 
+import { camelCase } from "../../base/name-case.ts";
 import { isObject } from "../../json/parse.ts";
 import type { Json } from "../hub/json-values.ts";
 
@@ -26,9 +27,5 @@ export function objectMember(json: Json, name: string): Json | null {
 
 /** The members whose names are not listed, in either case, and which are set. */
 export function unknownMembers(json: Json, known: ReadonlySet<string>): string[] {
-  return Object.keys(json).filter((name) => json[name] !== null && !known.has(toCamelCase(name)));
-}
-
-function toCamelCase(name: string): string {
-  return name.includes("_") ? name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()) : name;
+  return Object.keys(json).filter((name) => json[name] !== null && !known.has(camelCase(name)));
 }

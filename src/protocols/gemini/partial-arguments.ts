@@ -3,12 +3,11 @@
  * path (`$.places[0].name`) and carries one value, or a part of a text.
  */
 
+import { JSON_DEPTH_MAX } from "../../count-limits.ts";
 import { type Json, readNumber, readString } from "../hub/json-values.ts";
 import type { ResponseBounds } from "../hub/response-bounds.ts";
 import { member } from "./gemini-members.ts";
 
-/** As deep as a request may be nested. */
-const DEPTH_MAX = 128;
 /** What a piece takes in addition to its text. */
 const PIECE_CHARS = 64;
 /** A step of a path: `.name`, `['name']`, `["name"]` or `[0]`. */
@@ -86,7 +85,7 @@ function readPath(path: string): Step[] | null {
   while (at < path.length) {
     STEP.lastIndex = at;
     const match = STEP.exec(path);
-    if (match === null || steps.length >= DEPTH_MAX) return null;
+    if (match === null || steps.length >= JSON_DEPTH_MAX) return null;
     const [whole, name, index, quoted] = match;
     steps.push(name ?? (index === undefined ? unquote(quoted ?? "") : Number(index)));
     at += whole.length;

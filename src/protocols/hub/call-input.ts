@@ -1,10 +1,8 @@
 /** The input of a call as an object, for dialects that do not carry it as text. */
 
+import { JSON_DEPTH_MAX } from "../../count-limits.ts";
 import { parseLossless } from "../../json/lossless.ts";
 import { isObject } from "../../json/parse.ts";
-
-/** As deep as a request may be nested. Deeper values cannot be written as JSON again. */
-const DEPTH_MAX = 128;
 
 /** Anything but an object is wrapped. A model may have written invalid JSON: the client reports it to the model. */
 export function parseCallInput(input: string): Record<string, unknown> {
@@ -19,7 +17,7 @@ export function parseCallInput(input: string): Record<string, unknown> {
 }
 
 function isTooDeep(text: string): boolean {
-  if (text.length <= 2 * DEPTH_MAX) return false;
+  if (text.length <= 2 * JSON_DEPTH_MAX) return false;
   let depth = 0;
   let isInString = false;
   for (let at = 0; at < text.length; at++) {
@@ -29,7 +27,7 @@ function isTooDeep(text: string): boolean {
       else if (char === '"') isInString = false;
     } else if (char === '"') isInString = true;
     else if (char === "{" || char === "[") {
-      if (++depth > DEPTH_MAX) return true;
+      if (++depth > JSON_DEPTH_MAX) return true;
     } else if (char === "}" || char === "]") depth--;
   }
   return false;

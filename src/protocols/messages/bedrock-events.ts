@@ -1,5 +1,6 @@
 /** Turns the frames of an Amazon Bedrock stream into the server-sent events of Messages. */
 
+import { NO_BYTES } from "../../base/bytes.ts";
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
 import { isObject } from "../../json/parse.ts";
@@ -49,14 +50,12 @@ export class BedrockEventDecoder {
   }
 }
 
-const NOTHING = new Uint8Array(0);
-
 /** Returns null if the frame is not one of this API. */
 function toServerEvent({ headers, payload }: EventFrame): Uint8Array | null {
   switch (headers.get(":message-type")) {
     case "event": {
       // Events of later versions of the API are not part of the response.
-      if (headers.get(":event-type") !== "chunk") return NOTHING;
+      if (headers.get(":event-type") !== "chunk") return NO_BYTES;
       const json = parseWithin(payload);
       return isObject(json) && typeof json.bytes === "string" ? readChunk(json.bytes) : null;
     }

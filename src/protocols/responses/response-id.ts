@@ -1,5 +1,6 @@
 /** The response id of an event: lifecycle events contain their response, which begins with it. */
 
+import { JSON_DEPTH_MAX } from "../../count-limits.ts";
 import { memberStart } from "../../json/member.ts";
 import { type JsonField, scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { QUOTE, stringEnd } from "../../json/walk.ts";
@@ -10,7 +11,6 @@ const RESPONSE = utf8.encode("response");
 const ID = utf8.encode("id");
 const EVENT_FIELDS = wantedFields(["response"]);
 const RESPONSE_FIELDS = wantedFields(["id"]);
-const DEPTH_MAX = 128;
 /** As of the ids that requests may continue from. Each lane of a WebSocket remembers one, which no budget counts. */
 const ID_BYTES_MAX = 4_096;
 
@@ -36,9 +36,11 @@ function readNearId(bytes: Uint8Array, start: number, eventEnd: number): JsonFie
 /** Not in an event that is too long: it is walked twice, and a WebSocket's message before its bounds are checked. */
 function scanForId(bytes: Uint8Array, start: number, end: number): JsonField | null {
   if (findEventFault({ bytes, start, end }, PARSED_EVENT) !== null) return null;
-  const event = scanObject(bytes, start, end, EVENT_FIELDS, { depthMax: DEPTH_MAX });
+  const event = scanObject(bytes, start, end, EVENT_FIELDS, { depthMax: JSON_DEPTH_MAX });
   const response = event.ok ? event.fields.response : undefined;
   if (response?.kind !== "object") return null;
-  const inner = scanObject(bytes, response.start, response.end, RESPONSE_FIELDS, { depthMax: DEPTH_MAX });
+  const inner = scanObject(bytes, response.start, response.end, RESPONSE_FIELDS, {
+    depthMax: JSON_DEPTH_MAX,
+  });
   return (inner.ok && inner.fields.id) || null;
 }

@@ -17,6 +17,7 @@ import { readCacheHint, readMediaUrl } from "../hub/media.ts";
 import { readOpaqueText } from "../hub/sealed-state.ts";
 import { unsupportedField } from "../hub/unsupported-field.ts";
 import { readAnnotations } from "../openai/openai-annotations.ts";
+import { joinTexts } from "./responses-output.ts";
 import { readResponsesTools } from "./responses-tools.ts";
 
 /** Calls of built-in tools that the client runs, with the member that contains their arguments. */
@@ -237,13 +238,6 @@ function readBuiltInCall(json: Json): CallItem {
     input: JSON.stringify(json[member] ?? {}),
     opaque: null,
   };
-}
-
-function joinTexts(parts: unknown): string {
-  return readObjects(parts)
-    .map(({ text }) => readString(text) ?? "")
-    .filter((text) => text !== "")
-    .join("\n\n");
 }
 
 function describeTools(tools: unknown): string {

@@ -99,7 +99,8 @@ export function noteLogprobs({ logprobs }: Json, dropped: ResponseReadOptions["d
   if (Array.isArray(logprobs) && logprobs.length > 0) dropped.add("logprobs");
 }
 
-function joinTexts(parts: unknown): string {
+/** Of summaries or contents, as paragraphs. */
+export function joinTexts(parts: unknown): string {
   return readObjects(parts)
     .map(({ text }) => readString(text) ?? "")
     .filter((text) => text !== "")

@@ -1,5 +1,6 @@
 /** The fields of a JSON body that the gateway uses, and the body as sent upstream: the received bytes with splices. */
 
+import { NO_BYTES } from "../../base/bytes.ts";
 import { type Part, partBytes } from "../../base/parts.ts";
 import { type ApiError, paramError } from "../../errors.ts";
 import { integerValue, type JsonField, type ObjectScan, wantedFields } from "../../json/scan.ts";
@@ -68,8 +69,6 @@ export type RoutingScan = ObjectScan<RoutingField>;
 
 /** Nor may they occur in another case: decoders that fold case would apply a field that was never checked. */
 export const ROUTING = wantedFields(ROUTING_FIELDS, { rejectsCaseVariants: true });
-
-const NO_BYTES = new Uint8Array(0);
 
 export function isPresent(field: JsonField | undefined): field is JsonField {
   return field !== undefined && field.kind !== "null";

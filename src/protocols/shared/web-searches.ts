@@ -1,6 +1,7 @@
 /** Counts the web searches of a response, for upstreams that do not report them in its usage. They are billed by the call. */
 
 import { findBytes } from "../../base/bytes.ts";
+import { JSON_DEPTH_MAX } from "../../count-limits.ts";
 import { firstElements } from "../../json/array.ts";
 import { isObject } from "../../json/parse.ts";
 import { type JsonField, scanObject, wantedFields } from "../../json/scan.ts";
@@ -12,8 +13,6 @@ const SEARCH_CALL = "web_search_call";
 const SEARCH_CALL_MARK = Buffer.from(`"${SEARCH_CALL}"`);
 const QUERIES_MARK = Buffer.from('"webSearchQueries"');
 const CANDIDATE = wantedFields(["groundingMetadata"]);
-/** The depth of the whole response is checked before. */
-const DEPTH_MAX = 128;
 
 /** Responses: the items of the output that are searches. Opening a found page is not one. */
 export function countSearchItems(output: unknown): number {
@@ -49,7 +48,7 @@ export function countQueriesInCandidates(bytes: Uint8Array, candidates: JsonFiel
   let queries = 0;
   for (const { start, end } of firstElements(bytes, candidates, Number.POSITIVE_INFINITY)) {
     if (bytes[start] !== OBJECT_OPEN) continue;
-    const scan = scanObject(bytes, start, end, CANDIDATE, { depthMax: DEPTH_MAX });
+    const scan = scanObject(bytes, start, end, CANDIDATE, { depthMax: JSON_DEPTH_MAX });
     const metadata = scan.ok ? scan.fields.groundingMetadata : undefined;
     if (metadata !== undefined) queries += countQueries({ groundingMetadata: parseMember(bytes, metadata) });
   }

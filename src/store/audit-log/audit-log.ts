@@ -208,7 +208,7 @@ export async function verifyAuditLog(db: Db, breaksMax = 20): Promise<AuditLogVe
       rows += 1;
     }
     if (found.length < VERIFY_PAGE_ROWS) break;
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
   if (end.seq !== previous.seq || end.hash !== previous.hash) reportBreak(previous.seq, "cut");
   return { rows, head: previous.hash, broken };

@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/each-engine.ts";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { foldDays } from "../../billing/maintenance/fold-days.ts";
 import { type Db, transaction } from "../engine/db.ts";
-import { DAY_MS, HOUR_MS, markDays, startOfDay } from "../usage/usage-day.ts";
+import { markDays, startOfDay } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { findWrongDays } from "./daily-rollups.ts";
 

@@ -3,9 +3,10 @@
  * roll-up, or from another scope that is folded in the same transaction.
  */
 
+import { DAY_MS, HOUR_MS, WEEK_MS } from "../../base/time.ts";
 import { type Db, snapshot } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
-import { DAY_MS, FOLD_GRACE_MS, HOUR_MS, startOfWeek, WEEK_MS } from "../usage/usage-day.ts";
+import { FOLD_GRACE_MS, startOfWeek } from "../usage/usage-day.ts";
 import { SUM_COLUMNS } from "../usage/usage-hour.ts";
 import type { Contradiction } from "./ledger.ts";
 import { compareSums, nextTime, openStatement, type SumLines, type TimeSpan } from "./sums.ts";

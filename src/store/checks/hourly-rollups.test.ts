@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/each-engine.ts";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import type { Db } from "../engine/db.ts";
 import { writeSetting } from "../settings/settings.ts";
-import { DAY_MS, HOUR_MS } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { findWrongRollUps } from "./hourly-rollups.ts";
 

@@ -1,8 +1,9 @@
 /** Reconciliation check of the hourly roll-up against the usage rows that it sums. */
 
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Db, snapshot } from "../engine/db.ts";
 import { text } from "../engine/row.ts";
-import { DAY_MS, HOUR_MS, startOfDay } from "../usage/usage-day.ts";
+import { startOfDay } from "../usage/usage-day.ts";
 import { ROW_VALUES, SUM_COLUMNS } from "../usage/usage-hour.ts";
 import { readUsageRowsRemovedBefore } from "../usage/usage-removal.ts";
 import type { Contradiction } from "./ledger.ts";

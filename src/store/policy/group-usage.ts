@@ -1,10 +1,10 @@
 /** Figures of groups: keys, members and recent usage. */
 
+import { HOUR_MS } from "../../base/time.ts";
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, nano, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
-import { HOUR_MS } from "../usage/usage-day.ts";
 
 export interface GroupFacts {
   /** Number of active keys. */

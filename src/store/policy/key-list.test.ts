@@ -1,10 +1,11 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/each-engine.ts";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import { groupRecord, keyRecord, userRecord } from "../../records/records.test-support.ts";
 import type { Db } from "../engine/db.ts";
 import { putUser } from "../identity/users.ts";
-import { DAY_MS, foldDay, HOUR_MS } from "../usage/usage-day.ts";
+import { foldDay } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { putGroup } from "./groups.ts";
 import { countKeysByGroup, type KeyFilter, listKeyDays, listKeyPage, listNewestKeys } from "./key-list.ts";

@@ -1,11 +1,11 @@
 /** Paged key lists, newest first, with the last use of each key and its usage by day. */
 
+import { DAY_MS } from "../../base/time.ts";
 import type { KeyRecord } from "../../records/key.ts";
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, integerOrNull, nano, text } from "../engine/row.ts";
 import { rowReader } from "../engine/row-reader.ts";
 import { contains, likeText } from "../engine/search.ts";
-import { DAY_MS } from "../usage/usage-day.ts";
 import { KEY_COLUMNS, toKey } from "./keys.ts";
 import { type KeySuspension, readSuspensions } from "./suspended-keys.ts";
 

@@ -1,9 +1,9 @@
 /** Recent usage of each model, summed over all callers. */
 
+import { HOUR_MS } from "../../base/time.ts";
 import type { Db } from "../engine/db.ts";
 import { integer, nano, text } from "../engine/row.ts";
 import { rowReader } from "../engine/row-reader.ts";
-import { HOUR_MS } from "../usage/usage-day.ts";
 
 const toModelUse = rowReader({
   requests: integer,

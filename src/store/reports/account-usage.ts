@@ -3,6 +3,7 @@
  * them, in small batches, because other work waits for the same database.
  */
 
+import { nextTurn } from "../../base/next-turn.ts";
 import type { Nano } from "../../money/nano.ts";
 import { type Db, placeholder } from "../engine/db.ts";
 import { integer, nano, text } from "../engine/row.ts";
@@ -49,7 +50,7 @@ export async function readAccountUsage(
     if (last === undefined || rows.length < BATCH_ROWS) return { byAccount, sinceMs: fromMs };
     cursor = last;
     // Yields to other work.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
   }
   return { byAccount, sinceMs: cursor.atMs };
 }

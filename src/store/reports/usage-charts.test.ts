@@ -1,12 +1,13 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../../test/support/each-engine.ts";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { foldDays } from "../../billing/maintenance/fold-days.ts";
 import { type Db, openDb } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { migrate } from "../engine/migrate.ts";
 import { settlePending, type UsageRow } from "../usage/usage.ts";
-import { DAY_MS, HOUR_MS, markLate, readFoldState, startOfDay } from "../usage/usage-day.ts";
+import { markLate, readFoldState, startOfDay } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { type ChartScope, readTopUsage, readUsageSeries } from "./usage-charts.ts";
 

@@ -4,10 +4,11 @@
  * here.
  */
 
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Db, numberPlaceholders, type SqlValue } from "../engine/db.ts";
 import { integer, nano, text } from "../engine/row.ts";
 import { rowReader } from "../engine/row-reader.ts";
-import { DAY_MS, HOUR_MS, startOfDay, startOfWeek } from "../usage/usage-day.ts";
+import { startOfDay, startOfWeek } from "../usage/usage-day.ts";
 import { TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
 
 export type ChartScope = { kind: "all" } | { kind: "group" | "user" | "key"; id: string };

@@ -7,9 +7,9 @@
  * as it is, even empty, and the next page continues from there.
  */
 
+import { HOUR_MS } from "../../base/time.ts";
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
-import { HOUR_MS } from "../usage/usage-day.ts";
 import { toUsageRow, type UsageOutcome, type UsageRow } from "../usage/usage-row.ts";
 import { SELECT_USAGE } from "../usage/usage-values.ts";
 

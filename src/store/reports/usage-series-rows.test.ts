@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { eachEngine } from "../../../test/support/each-engine.ts";
-import { HOUR_MS } from "../usage/usage-day.ts";
+import { HOUR_MS } from "../../base/time.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import { readSplitUsage } from "./usage-series.ts";
 import { readSplitRows } from "./usage-series-rows.ts";

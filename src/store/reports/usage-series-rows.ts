@@ -4,9 +4,9 @@
  * since when.
  */
 
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Db, numberPlaceholders, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
-import { DAY_MS, HOUR_MS } from "../usage/usage-day.ts";
 import {
   buildEmptyTotals,
   plus,

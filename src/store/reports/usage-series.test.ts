@@ -1,11 +1,12 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { eachEngine } from "../../../test/support/each-engine.ts";
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { foldDays } from "../../billing/maintenance/fold-days.ts";
 import type { Db } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import type { UsageRow } from "../usage/usage.ts";
-import { DAY_MS, HOUR_MS, startOfDay } from "../usage/usage-day.ts";
+import { startOfDay } from "../usage/usage-day.ts";
 import { insertUsage, usageRow } from "../usage/usage-row.test-support.ts";
 import {
   canSplit,

@@ -4,16 +4,10 @@
  * the hourly one. Usage rows are not read here.
  */
 
+import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Db, numberPlaceholders, type SqlValue } from "../engine/db.ts";
 import { integer, text } from "../engine/row.ts";
-import {
-  DAY_MS,
-  FOLD_GRACE_MS,
-  HOUR_MS,
-  readFoldedBefore,
-  readFoldState,
-  startOfDay,
-} from "../usage/usage-day.ts";
+import { FOLD_GRACE_MS, readFoldedBefore, readFoldState, startOfDay } from "../usage/usage-day.ts";
 import { SUM_COLUMNS, TOTALS, toTotals, type UsageTotals } from "../usage/usage-hour.ts";
 import { readTopUsage } from "./usage-charts.ts";
 

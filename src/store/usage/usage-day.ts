@@ -3,14 +3,12 @@
  * can be repeated and interrupted. Hours never lose requests, so no row has to be deleted.
  */
 
+import { nextTurn } from "../../base/next-turn.ts";
+import { DAY_MS, HOUR_MS, WEEK_MS } from "../../base/time.ts";
 import { type Db, placeholder, type SqlValue, transaction } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, text } from "../engine/row.ts";
 import { SUM_COLUMNS } from "./usage-hour.ts";
-
-export const HOUR_MS = 3_600_000;
-export const DAY_MS = 24 * HOUR_MS;
-export const WEEK_MS = 7 * DAY_MS;
 
 /** SQLite folds within this process, so each step has to be short. */
 const KEYS_PER_STEP = 20;
@@ -109,21 +107,21 @@ export async function foldDay(db: Db, dayMs: number, sinceMs: number): Promise<b
       keyIds.add(text(row, "key_id"));
       groupIds.add(text(row, "group_id"));
     }
-    await pause();
+    await nextTurn();
   }
   if (hours.length === 0) return false;
   const keys = [...keyIds].sort();
   for (let start = 0; start < keys.length; start += KEYS_PER_STEP) {
     await foldKeys(db, dayMs, keys.slice(start, start + KEYS_PER_STEP));
-    await pause();
+    await nextTurn();
   }
   for (const groupId of groupIds) {
     await foldGroup(db, dayMs, groupId);
-    await pause();
+    await nextTurn();
   }
   for (const hourMs of hours) {
     await foldHour(db, hourMs);
-    await pause();
+    await nextTurn();
   }
   await withFoldLock(db, (tx) =>
     fold(
@@ -232,9 +230,4 @@ async function withFoldLock(db: Db, work: (tx: Db) => Promise<void>): Promise<vo
 
 function placeholderList(db: Db, length: number): string {
   return Array.from({ length }, (_, i) => placeholder(db.engine, i + 1)).join(", ");
-}
-
-/** Yields to requests. */
-function pause(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,5 +1,6 @@
 /** The hourly roll-up: sums of usage rows by hour, key, group, model and interface. */
 
+import { HOUR_MS } from "../../base/time.ts";
 import type { Nano } from "../../money/nano.ts";
 import type { TokenCounts } from "../../money/token-counts.ts";
 import { compile } from "../engine/compile-fields.ts";
@@ -8,8 +9,6 @@ import { insertRows } from "../engine/insert-rows.ts";
 import { integer, nano, text, textOrNull } from "../engine/row.ts";
 import { nanoValue } from "./storable-values.ts";
 import { USAGE_FIELDS, type UsageOutcome, type UsageRow } from "./usage-row.ts";
-
-const HOUR_MS = 3_600_000;
 
 /** The other parts of input and output, and the searches, are stored in usage rows only. */
 type SummedTokens = Pick<

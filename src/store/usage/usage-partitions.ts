@@ -3,6 +3,7 @@
  * the partitions is the request id, which begins with the time: it stays unique over all partitions.
  */
 
+import { DAY_MS, WEEK_MS } from "../../base/time.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import {
   addPartition,
@@ -21,9 +22,6 @@ import { requestIdAt, requestIdTime } from "./request-id-time.ts";
 import { raiseRemovedBefore } from "./usage-removal.ts";
 
 const USAGE_ROWS: PartitionedTable = { name: "usage_row", key: "request_id" };
-
-const DAY_MS = 86_400_000;
-const WEEK_MS = 7 * DAY_MS;
 
 const CREATED_AHEAD_MS = WEEK_MS;
 /** A partition with more rows that must be kept is not dropped yet. */

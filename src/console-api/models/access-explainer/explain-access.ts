@@ -4,6 +4,7 @@
  */
 
 import { z } from "zod";
+import { MINUTE_MS } from "../../../base/time.ts";
 import { lookUpGroup } from "../../../gateway/admission/authenticate.ts";
 import { callerSubjects } from "../../../gateway/admission/caller-limits.ts";
 import { LEAST_USE } from "../../../limits/amounts.ts";
@@ -19,7 +20,7 @@ import { FALLBACK_CONDITIONS } from "../../../records/fallback.ts";
 import { CHARGES } from "../../../records/group.ts";
 import { DIALECTS, type Interface } from "../../../records/interfaces.ts";
 import type { KeyRecord } from "../../../records/key.ts";
-import { MINUTE_MS, UNITS } from "../../../records/limits.ts";
+import { UNITS } from "../../../records/limits.ts";
 import type { PolicyRecords } from "../../../records/policy.ts";
 import { effectiveStatus } from "../../../records/user.ts";
 import { findUser } from "../../../store/identity/users.ts";
