@@ -172,12 +172,12 @@ export async function expectNothingHeld(gateway: PaidGateway): Promise<void> {
   await gateway.records.expectReconciled();
   expect(await gateway.records.holds()).toBe(0);
   // A node with a coordinator knows what it has returned with the next reply.
-  await eventually(() => countSlotsInUse(gateway), { equals: 0 });
+  await eventually(() => countSlotsInUse((path) => gateway.call(path)), { equals: 0 });
 }
 
 /** Of the key, its group and its user together. */
-async function countSlotsInUse(gateway: PaidGateway): Promise<number> {
-  const { limits } = asRecord(await (await gateway.call("/v1/usage")).json());
+export async function countSlotsInUse(call: (path: string) => Promise<Response>): Promise<number> {
+  const { limits } = asRecord(await (await call("/v1/usage")).json());
   const used = ["key", "group", "user"].map((scope) => {
     const { concurrency } = asRecord(asRecord(limits ?? {})[scope] ?? {});
     return Number(asRecord(concurrency ?? {}).used ?? 0);

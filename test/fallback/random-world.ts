@@ -79,20 +79,26 @@ export function makeWorld(random: () => number): World {
     const chosen = CONDITIONS.filter(() => random() < 0.6);
     return chosen.length === 0 ? ["failing"] : chosen;
   };
+  const conditions = () => {
+    const chosen = when();
+    const leavesEarly = chosen.includes("busy") && random() < 0.3;
+    return { when: chosen, ...(leavesEarly ? { leave_after: "100ms" } : {}) };
+  };
   const step = (target: object): Step => ({
     ...target,
-    when: when(),
+    ...conditions(),
     ...(random() < 0.4 ? { pay: pick(CHARGES) } : {}),
     ...(random() < 0.3 ? { max_price: (0.1 + random() * 6).toFixed(3) } : {}),
+    ...(random() < 0.2 ? { stay: "2s" } : {}),
   });
   const groupSteps = GROUPS.slice(1).flatMap((group) => (random() < 0.8 ? [step({ group })] : []));
   const modelSteps = random() < 0.6 ? [step({ model: "other" })] : [];
   const limits = () => ({
-    ...(random() < 0.2 ? { limits: { rpm: 3 + Math.floor(random() * 20) } } : {}),
+    ...(random() < 0.1 ? { limits: { rpm: 10 + Math.floor(random() * 200) } } : {}),
     ...(random() < 0.2 ? { group_limits: { concurrency: 1 + Math.floor(random() * 3) } } : {}),
-    ...(random() < 0.2 ? { limits: { windows: [{ per: "5h", usd: usd(0.02) }] } } : {}),
+    ...(random() < 0.1 ? { limits: { windows: [{ per: "5h", usd: usd(0.2) }] } } : {}),
   });
-  const balance = usd(random() < 0.3 ? 0.01 : 2);
+  const balance = usd(random() < 0.2 ? 0.05 : 20);
   const accounts = GROUPS.flatMap((group) =>
     ["a", "b"].map((letter) => ({
       name: `${group}-${letter}`,
@@ -113,7 +119,7 @@ export function makeWorld(random: () => number): World {
       ...(id === "asked" && modelSteps.length > 0 ? { fallback: modelSteps } : {}),
     })),
     accounts,
-    plans: [{ name: "plan", windows: [{ per: "day", usd: usd(0.05) }] }],
+    plans: [{ name: "plan", windows: [{ per: "day", usd: usd(1) }] }],
     groups: GROUPS.map((name) => ({
       name,
       interfaces: INTERFACES,
@@ -188,12 +194,12 @@ interface Records {
   readonly records: BillingRecords;
 }
 
-/** Judges a world whose requests have all ended. Returns the number of rows, and of those that a step has served. */
+/** Judges a world whose requests have all ended. Returns how many were served, and of those by a later step. */
 export async function judgeWorld(
   world: World,
   { db, records }: Records,
   seen: readonly (SeenResponse | null)[],
-): Promise<{ rows: number; moved: number }> {
+): Promise<{ served: number; moved: number }> {
   await eventually(async () => ((await records.holds()) === 0 ? true : null));
   const names = new Map(
     (await db.sql`SELECT id, name FROM key_group`).map((row): [string, string] => [
@@ -225,7 +231,8 @@ export async function judgeWorld(
   expect([balanceNano, heldNano]).toEqual([world.balanceNano - fromBalance, 0n]);
   if (!hasOverrun) expect(balanceNano >= 0n).toBe(true);
   await records.expectReconciled();
-  return { rows: rows.size, moved: [...rows.values()].filter((row) => row.fallbackStep !== null).length };
+  const served = [...rows.values()].filter(isServed);
+  return { served: served.length, moved: served.filter((row) => row.fallbackStep !== null).length };
 }
 
 /** The oracle: group, model, payer and price of a row must be those of its step, computed without the gateway's code. */
@@ -245,8 +252,7 @@ function judgeRow({ groups, prices, chain }: World, row: UsageRow, groupName: st
   const group = groups[groupName];
   const price = prices[row.publicModel];
   if (group === undefined || price === undefined) throw new Error(`unknown target: ${what}`);
-  const isServed = row.outcome !== "refused" && (row.outcome !== "failed" || row.status === 200);
-  if (!isServed) {
+  if (!isServed(row)) {
     expect([what, row.chargedNano]).toEqual([what, 0n]);
     return;
   }
@@ -266,6 +272,10 @@ function judgeRow({ groups, prices, chain }: World, row: UsageRow, groupName: st
   if (row.outcome === "client_gone" && row.costNano === 0n) return;
   if (charge === "none") expect([what, row.payer, row.chargedNano]).toEqual([what, null, 0n]);
   else expect([what, row.payer, row.chargedNano]).toEqual([what, charge, cost]);
+}
+
+function isServed({ outcome, status }: UsageRow): boolean {
+  return outcome !== "refused" && (outcome !== "failed" || status === 200);
 }
 
 /** A request of a killed process is charged by the hold that it has left, which has the group, model and payer of its step. */
