@@ -140,6 +140,15 @@ test("a day with a late row is read by its hours", async () => {
   expect(await readUsed(node, windowOf("user", "u1", MONTH_MS - 1))).toEqual([2, 30, 200]);
 });
 
+test("a window that is read after the server's clock was set back has the rows from before and since", async () => {
+  const serverMs = Date.now();
+  await cluster.pass(serverMs + 6 * HOUR_MS - cluster.nowMs);
+  const node = await cluster.start("p1");
+  const rows = [cluster.nowMs - 2 * HOUR_MS, serverMs - 2 * HOUR_MS, serverMs - 8 * HOUR_MS];
+  await store(rows.map((atMs) => ({ keyId: "k1", groupId: "g1", atMs })));
+  expect(await readUsed(node, windowOf("key", "k1", 5 * HOUR_MS))).toEqual([2, 30, 200]);
+});
+
 test("windows of 5 hours have buckets of 5 minutes", async () => {
   const node = await cluster.start("p1");
   const record = windowOf("key", "k1", 5 * HOUR_MS);

@@ -57,6 +57,11 @@ export class CoordinatorEpoch {
     return this.#isOpen;
   }
 
+  /** How far the server's clock is behind the time of the coordinator, because it was set back. */
+  get behindMs(): number {
+    return Math.max(0, this.#offsetMs);
+  }
+
   areMinutesOpen(nowMs: number): boolean {
     return this.#isOpen && nowMs >= this.#minutesOpenAtMs;
   }

@@ -30,8 +30,8 @@ export interface MemoryLimitCoordinatorOptions {
   readonly limits: CoordinatorLimits;
   /** All records unless set. */
   readonly serves?: readonly RecordKind[];
-  /** The stored usage of a window, by bucket. */
-  readUse?(record: RecordId): readonly Bucket[];
+  /** The stored usage of a window, by bucket. Rows have the time of the server, which is this much behind. */
+  readUse?(record: RecordId, behindMs: number): readonly Bucket[];
 }
 
 type NoteListener = (note: LimitNote) => void;
@@ -169,7 +169,7 @@ export class MemoryLimitCoordinator implements LimitCoordinator {
       term,
       isClosed: (isMinute) => !(isMinute ? epoch.areMinutesOpen(nowMs) : epoch.isOpen),
       findLife: (id) => epoch.findLife(id, nowMs),
-      readUse: (record) => this.#options.readUse?.(record) ?? [],
+      readUse: (record) => this.#options.readUse?.(record, epoch.behindMs) ?? [],
       note: (holder, record, meter, about) => {
         const listeners = this.#listeners.get(epoch.findProcess(holder) ?? "") ?? [];
         // Delivered after the call, as by a server.

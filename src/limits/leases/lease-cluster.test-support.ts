@@ -81,7 +81,7 @@ export class ModelNode {
         cluster.readsAgain += 1;
       },
       flushUsage: async () => {
-        cluster.stored.push(...this.#rows);
+        cluster.store(this.#rows);
         this.#rows = [];
       },
       onStateChange: () => {},
@@ -280,7 +280,7 @@ export class ModelCluster {
       serverMs: () => SERVER_START_MS + this.time.nowMs + this.serverStepMs,
       newId: () => this.newId("epoch"),
       limits: nodeLimits.limitCoordinator,
-      readUse: (record: RecordId) => this.#readUse(record),
+      readUse: (record: RecordId, behindMs: number) => this.#readUse(record, behindMs),
     };
     this.coordinators = hasOwnWindows
       ? (["rates", "window"] as const).map(
@@ -316,7 +316,7 @@ export class ModelCluster {
   /** Resolves when the node serves. A folder of an earlier node proves that it has ended, and has its journal. */
   async startNode(folder = this.newId("folder")): Promise<ModelNode> {
     const node = new ModelNode(this.newId("process"), folder, this);
-    this.stored.push(...(this.#journals.get(folder) ?? []));
+    this.store(this.#journals.get(folder) ?? []);
     this.#journals.delete(folder);
     for (const [id, former] of this.#registered) if (former.folder === folder) this.#registered.delete(id);
     this.#registered.set(node.id, node);
@@ -352,13 +352,19 @@ export class ModelCluster {
     this.nodes.splice(this.nodes.indexOf(node), 1);
   }
 
+  /** A row has the time of its request by the clock of the server as it is when the row is stored. */
+  store(uses: readonly ModelUse[]): void {
+    for (const use of uses) use.rowMs ??= SERVER_START_MS + use.atMs + this.serverStepMs;
+    this.stored.push(...uses);
+  }
+
   /** The stored usage of a window, as the sums of the database have it. */
-  #readUse({ scope, id, perMs }: RecordId): Bucket[] {
+  #readUse({ scope, id, perMs }: RecordId, behindMs: number): Bucket[] {
     const widthMs = bucketWidthMs(perMs);
     return this.stored
       .filter(({ subject }) => subject === `${scope} ${id}`)
-      .map(({ atMs, requests, tokens, nano }) => ({
-        no: Math.floor((SERVER_START_MS + atMs) / widthMs),
+      .map(({ rowMs, requests, tokens, nano }) => ({
+        no: Math.floor(((rowMs ?? 0) + behindMs) / widthMs),
         used: [requests, tokens, nano] as [number, number, number],
       }));
   }

@@ -6,6 +6,8 @@ export interface ModelUse {
   requests: number;
   tokens: number;
   nano: number;
+  /** The time of its usage row, by the clock of the server; null before it is stored. */
+  rowMs: number | null;
 }
 
 /** A use counts from its admission, with what the request has used in the end. */
@@ -14,8 +16,8 @@ export class UseOracle {
   readonly #inFlight = new Map<string, number>();
   readonly peaks = new Map<string, number>();
 
-  admit(subject: string, use: Omit<ModelUse, "subject">): ModelUse {
-    const added = { subject, ...use };
+  admit(subject: string, use: Omit<ModelUse, "subject" | "rowMs">): ModelUse {
+    const added = { subject, ...use, rowMs: null };
     this.uses.push(added);
     const inFlight = (this.#inFlight.get(subject) ?? 0) + 1;
     this.#inFlight.set(subject, inFlight);

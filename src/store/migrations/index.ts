@@ -15,6 +15,7 @@ import laterAlertRules from "./0009-later-alert-rules.sql" with { type: "text" }
 import scim from "./0010-scim.sql" with { type: "text" };
 import toolSignIn from "./0011-tool-sign-in.sql" with { type: "text" };
 import fallback from "./0012-fallback.sql" with { type: "text" };
+import windowClock from "./0013-window-clock.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -54,6 +55,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 10, name: "scim", sql: scim },
   { version: 11, name: "tool-sign-in", sql: toolSignIn },
   { version: 12, name: "fallback", sql: fallback },
+  { version: 13, name: "window-clock", sql: windowClock },
 ];
 
 export const SCHEMA_KNOWN = MIGRATIONS.at(-1)?.version ?? 0;
