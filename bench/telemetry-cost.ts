@@ -14,7 +14,7 @@ import {
   makeRequest,
   ROUTE,
 } from "../src/gateway/charging/charging.test-support.ts";
-import { beginAttempt, noteFirstByte, UNCHANGED } from "../src/gateway/request/trace.ts";
+import { UNCHANGED } from "../src/gateway/request/attempt-trace.ts";
 import { openContext, setCaller } from "../src/gateway/request-context.ts";
 import { exportSpans, type RequestEnd } from "../src/gateway/settlement/request-spans.ts";
 import { NO_TOKENS } from "../src/money/token-counts.ts";
@@ -135,8 +135,8 @@ function serve(requestId: string, by: Tracer | null): void {
   setCaller(context, CALLER);
   context.request = REQUEST;
   context.model = MODEL;
-  beginAttempt(context.trace, { route: ROUTE, changes: UNCHANGED, nowMs: 101 });
-  noteFirstByte(context.trace, "upstream-request-1", 300);
+  context.trace.beginAttempt({ route: ROUTE, changes: UNCHANGED, nowMs: 101 });
+  context.trace.lastAttempt?.recordFirstByte("upstream-request-1", 300);
   const end: RequestEnd = {
     ...NO_TOKENS,
     inputTokens: 812,

@@ -2,19 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { policyAccount } from "../../accounts/account.test-support.ts";
 import { upstreamFailure } from "../../accounts/failure.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
-import {
-  beginAttempt,
-  endWait,
-  failAttempt,
-  firstByteMs,
-  isOrdinary,
-  latencyMs,
-  noteFirstByte,
-  openTrace,
-  traceRecord,
-  UNCHANGED,
-  waitedMs,
-} from "./trace.ts";
+import { UNCHANGED } from "./attempt-trace.ts";
+import { endWait, isOrdinary, openTrace, traceRecord, waitedMs } from "./trace.ts";
 
 function route(name: string): AccountRoute {
   return {
@@ -33,23 +22,18 @@ describe("the trace of a request", () => {
   test("of a request without attempts is empty", () => {
     const { trace, clock } = open();
     expect(traceRecord(trace, clock.atMs)).toEqual({ waitedMs: 0, candidates: [], attempts: [] });
-    expect([trace.route, trace.attempts.length, firstByteMs(trace), latencyMs(trace)]).toEqual([
-      null,
-      0,
-      null,
-      0,
-    ]);
+    expect([trace.route, trace.attempts, trace.lastAttempt]).toEqual([null, [], null]);
   });
 
   test("contains each attempt with its timing and failure", () => {
     const { trace, clock } = open();
     clock.atMs += 10;
-    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
+    trace.beginAttempt({ route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
     clock.atMs += 20.4;
-    failAttempt(trace, upstreamFailure("overloaded", "status 529", 529), clock.atMs);
-    beginAttempt(trace, { route: route("second"), changes: UNCHANGED, nowMs: clock.atMs });
+    trace.lastAttempt?.fail(upstreamFailure("overloaded", "status 529", 529), clock.atMs);
+    trace.beginAttempt({ route: route("second"), changes: UNCHANGED, nowMs: clock.atMs });
     clock.atMs += 5;
-    noteFirstByte(trace, "req_upstream", clock.atMs);
+    trace.lastAttempt?.recordFirstByte("req_upstream", clock.atMs);
     expect(traceRecord(trace, clock.atMs).attempts).toEqual([
       {
         accountId: "id of first",
@@ -84,19 +68,19 @@ describe("the trace of a request", () => {
   test("separates the client's time to first byte from the account's", () => {
     const { trace, clock } = open();
     clock.atMs += 4_000;
-    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
+    trace.beginAttempt({ route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
     clock.atMs += 25;
-    noteFirstByte(trace, null, clock.atMs);
-    expect([firstByteMs(trace), latencyMs(trace)]).toEqual([4_025, 25]);
+    trace.lastAttempt?.recordFirstByte(null, clock.atMs);
+    expect([trace.lastAttempt?.firstByteMs, trace.lastAttempt?.latencyMs]).toEqual([4_025, 25]);
   });
 
   test("drops the first byte of an attempt that failed after it", () => {
     const { trace, clock } = open();
-    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
-    noteFirstByte(trace, "req_first", clock.atMs);
-    failAttempt(trace, upstreamFailure("reset", "the connection was lost"), clock.atMs);
-    beginAttempt(trace, { route: route("second"), changes: UNCHANGED, nowMs: clock.atMs });
-    expect([firstByteMs(trace), trace.upstreamRequestId]).toEqual([null, null]);
+    trace.beginAttempt({ route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
+    trace.lastAttempt?.recordFirstByte("req_first", clock.atMs);
+    trace.lastAttempt?.fail(upstreamFailure("reset", "the connection was lost"), clock.atMs);
+    trace.beginAttempt({ route: route("second"), changes: UNCHANGED, nowMs: clock.atMs });
+    expect([trace.lastAttempt?.firstByteMs, trace.upstreamRequestId]).toEqual([null, null]);
   });
 
   test("sums the waits", () => {
@@ -130,7 +114,7 @@ describe("the trace of a request", () => {
     };
     trace.candidates = [candidate];
     trace.candidates = [{ ...candidate, reason: null, score: 1 }];
-    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
+    trace.beginAttempt({ route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
     expect(traceRecord(trace, clock.atMs).candidates).toEqual([{ ...candidate, reason: null, score: 1 }]);
     expect(JSON.stringify(traceRecord(trace, clock.atMs))).not.toContain("secret of the account");
   });
@@ -138,17 +122,17 @@ describe("the trace of a request", () => {
   test("is ordinary with one attempt, one candidate and no wait", () => {
     const { trace, clock } = open();
     expect(isOrdinary(trace, clock.atMs)).toBe(true);
-    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
-    noteFirstByte(trace, null, clock.atMs);
+    trace.beginAttempt({ route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
+    trace.lastAttempt?.recordFirstByte(null, clock.atMs);
     expect(isOrdinary(trace, clock.atMs)).toBe(true);
-    beginAttempt(trace, { route: route("second"), changes: UNCHANGED, nowMs: clock.atMs });
+    trace.beginAttempt({ route: route("second"), changes: UNCHANGED, nowMs: clock.atMs });
     expect(isOrdinary(trace, clock.atMs)).toBe(false);
   });
 
   test("of a failed attempt is not ordinary", () => {
     const { trace, clock } = open();
-    beginAttempt(trace, { route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
-    failAttempt(trace, upstreamFailure("server", "status 500", 500), clock.atMs);
+    trace.beginAttempt({ route: route("first"), changes: UNCHANGED, nowMs: clock.atMs });
+    trace.lastAttempt?.fail(upstreamFailure("server", "status 500", 500), clock.atMs);
     expect(isOrdinary(trace, clock.atMs)).toBe(false);
   });
 

@@ -12,14 +12,8 @@ import {
   TARIFF,
 } from "../charging/charging.test-support.ts";
 import { asReported } from "../metering/meter.ts";
-import {
-  beginAttempt,
-  endWait,
-  failAttempt,
-  noteFirstByte,
-  traceRecord,
-  UNCHANGED,
-} from "../request/trace.ts";
+import { UNCHANGED } from "../request/attempt-trace.ts";
+import { endWait, traceRecord } from "../request/trace.ts";
 import { openContext } from "../request-context.ts";
 import { buildUsageRow } from "./build-usage-row.ts";
 
@@ -47,10 +41,10 @@ describe("the usage row of a request", () => {
     context.request = makeRequest("chat.completions", { stream: true });
     context.trace.waitingSinceMs = 100;
     endWait(context.trace, 105);
-    beginAttempt(context.trace, { route: ROUTE, changes: UNCHANGED, nowMs: 105 });
-    failAttempt(context.trace, upstreamFailure("server", "status 500", 500), 105);
-    beginAttempt(context.trace, { route: ROUTE, changes: UNCHANGED, nowMs: 105 });
-    noteFirstByte(context.trace, "req_up", 112.4);
+    context.trace.beginAttempt({ route: ROUTE, changes: UNCHANGED, nowMs: 105 });
+    context.trace.lastAttempt?.fail(upstreamFailure("server", "status 500", 500), 105);
+    context.trace.beginAttempt({ route: ROUTE, changes: UNCHANGED, nowMs: 105 });
+    context.trace.lastAttempt?.recordFirstByte("req_up", 112.4);
     const usage = makeUsage({
       input_tokens: 5,
       output_tokens: 7,

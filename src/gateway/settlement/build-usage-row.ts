@@ -4,7 +4,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { ApiError } from "../../errors.ts";
 import { NO_FALLBACK, type UsageMoney, type UsageRow } from "../../store/usage/usage-row.ts";
 import type { MeasuredUsage } from "../metering/meter.ts";
-import { firstByteMs, isOrdinary, type Trace, traceRecord, waitedMs } from "../request/trace.ts";
+import { isOrdinary, type Trace, traceRecord, waitedMs } from "../request/trace.ts";
 import type { AuthenticatedRequest } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
 
@@ -55,7 +55,7 @@ export function buildUsageRow(
     webSearches: tokens.webSearches,
     usageSource: source,
     attempts: trace.attempts.length,
-    firstByteMs: firstByteMs(trace),
+    firstByteMs: trace.lastAttempt?.firstByteMs ?? null,
     waitMs: waitedMs(trace, nowMs),
     trace: traceText(trace, ending.error, nowMs),
     durationMs: Math.round(nowMs - call.startedMs),

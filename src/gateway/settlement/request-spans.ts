@@ -20,7 +20,8 @@ import {
 } from "../../telemetry/span.ts";
 import type { SpanContext } from "../../telemetry/span-context.ts";
 import type { Tracer } from "../../telemetry/tracer.ts";
-import { type AttemptTrace, waitedMs } from "../request/trace.ts";
+import type { AttemptRecord } from "../request/attempt-trace.ts";
+import { waitedMs } from "../request/trace.ts";
 import type { RequestContext } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
 
@@ -73,7 +74,8 @@ export function exportSpans(
   const facts = describeResponse?.() ?? NO_FACTS;
   const request = { context, spanContext, end, facts, isError, hasClientAddress };
   const spans = [buildServerSpan(request)];
-  for (const [index, attempt] of attempts.entries()) spans.push(buildClientSpan(request, attempt, index));
+  for (const [index, attempt] of attempts.entries())
+    spans.push(buildClientSpan(request, attempt.toRecord(), index));
   tracer.exporter.add(spans);
   return true;
 }
@@ -146,7 +148,7 @@ function buildServerSpan({ context, spanContext, end, isError, hasClientAddress 
   };
 }
 
-function buildClientSpan(request: TracedRequest, attempt: AttemptTrace, index: number): Span {
+function buildClientSpan(request: TracedRequest, attempt: AttemptRecord, index: number): Span {
   const { context, spanContext, end, isError } = request;
   const { endpoint, routes, trace } = context;
   const isLast = index === trace.attempts.length - 1;
@@ -186,7 +188,7 @@ function buildClientSpan(request: TracedRequest, attempt: AttemptTrace, index: n
   };
 }
 
-function findRoute(routes: readonly AccountRoute[], attempt: AttemptTrace): AccountRoute | null {
+function findRoute(routes: readonly AccountRoute[], attempt: AttemptRecord): AccountRoute | null {
   const isSame = ({ account, upstreamModel }: AccountRoute) =>
     account.id === attempt.accountId && upstreamModel === attempt.upstreamModel;
   return routes.find(isSame) ?? null;

@@ -25,7 +25,7 @@ import {
 import { INPUT_COUNTER } from "../metering/input-counter.test-support.ts";
 import { createInputEstimates } from "../metering/input-estimate.ts";
 import { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
-import { beginAttempt, failAttempt, UNCHANGED } from "../request/trace.ts";
+import { UNCHANGED } from "../request/attempt-trace.ts";
 import { openContext, type RequestContext } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
 import { isSettlementStored, type SettlementServices, settleRequest } from "./settle.ts";
@@ -95,10 +95,10 @@ function contextWith(
   };
   const context = openContext(call, lookUpEndpoint("chat.completions"));
   for (const failure of failures) {
-    beginAttempt(context.trace, { route: ROUTE, changes: UNCHANGED, nowMs: 110 });
-    failAttempt(context.trace, upstreamFailure(failure, "broke"), 120);
+    context.trace.beginAttempt({ route: ROUTE, changes: UNCHANGED, nowMs: 110 });
+    context.trace.lastAttempt?.fail(upstreamFailure(failure, "broke"), 120);
   }
-  beginAttempt(context.trace, { route: ROUTE, changes: UNCHANGED, nowMs: 120 });
+  context.trace.beginAttempt({ route: ROUTE, changes: UNCHANGED, nowMs: 120 });
   return Object.assign(context, {
     caller: makeCaller("balance"),
     request: makeRequest("chat.completions"),
@@ -386,7 +386,10 @@ describe("an unpaid request", () => {
       const inVain = async (usage: TokenUsage | null, failure: FailureClass) => {
         const { books, rows, settlements } = setUp();
         const context = contextWith({ charge });
-        failAttempt(context.trace, { ...upstreamFailure(failure, "broke"), ...(usage && { usage }) }, 130);
+        context.trace.lastAttempt?.fail(
+          { ...upstreamFailure(failure, "broke"), ...(usage && { usage }) },
+          130,
+        );
         await settleRequest(books, context, { ...ENDING, outcome: "failed", usage: null, isServed: false });
         return rows[0]?.upstreamNano ?? settlements[0]?.row.upstreamNano;
       };

@@ -14,7 +14,7 @@ import {
 import { asReported, type MeasuredUsage } from "../metering/meter.ts";
 import type { CountedOutput } from "../metering/output-counter.ts";
 import { ReasoningEstimates } from "../metering/reasoning-estimate.ts";
-import { beginAttempt, UNCHANGED } from "../request/trace.ts";
+import { UNCHANGED } from "../request/attempt-trace.ts";
 import { isPaid, openContext, type PaidRequest } from "../request-context.ts";
 import type { RequestEnding } from "./request-ending.ts";
 import { learnReasoning, withRequestedImages, withUnseenReasoning } from "./unseen-output.ts";
@@ -47,7 +47,7 @@ function paidRequest(
     closeConnection() {},
   };
   const context = openContext(call, lookUpEndpoint(name));
-  beginAttempt(context.trace, { route: ROUTE, changes: UNCHANGED, nowMs: 120 });
+  context.trace.beginAttempt({ route: ROUTE, changes: UNCHANGED, nowMs: 120 });
   Object.assign(context, {
     caller: makeCaller("balance"),
     request: makeRequest(name, fields),

@@ -38,9 +38,9 @@ export function measureWastedAttempts(
 ): readonly WastedAttempt[] {
   const { attempts } = context.trace;
   if (attempts.every(({ failure }) => failure === null)) return NONE;
-  return attempts.flatMap(({ failure, usage, step }) => {
+  return attempts.flatMap(({ failure, wastedUsage: usage, step }) => {
     if (failure === null) return [];
-    const report = usage === undefined ? null : boundReport(context, { usage, images: 0 }).usage;
+    const report = usage === null ? null : boundReport(context, { usage, images: 0 }).usage;
     if (report === null && !MAY_BE_BILLED.has(failure)) return [];
     const used = report ?? { inputTokens: estimateInput(estimates, context) };
     return [{ step: step?.number ?? null, used: { ...NOTHING_USED, ...used } }];

@@ -21,7 +21,7 @@ import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { WholeResponseResult } from "../../protocols/whole-response.ts";
 import type { Dialect } from "../../records/interfaces.ts";
 import type { InputCounter } from "../metering/count-input.ts";
-import { noteDropped, type Trace } from "../request/trace.ts";
+import type { Trace } from "../request/trace.ts";
 import type { StoredConversation } from "../stored-responses/stored-conversations.ts";
 import type { StoredResponses } from "../stored-responses/stored-responses.ts";
 import { buildTurn, writeTurnHead } from "../stored-responses/stored-turn.ts";
@@ -192,7 +192,7 @@ export class RequestTranslator implements Translator {
 
   /** The response is read after the headers of a stream are sent, so its losses are noted in the trace. */
   #noteLost(name: string): void {
-    noteDropped(this.#context.trace, [name]);
+    this.#context.trace.lastAttempt?.addDropped([name]);
     this.#services.counts.addDropped(name);
   }
 

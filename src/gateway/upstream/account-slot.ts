@@ -12,7 +12,7 @@ import type { Choice, PickRequest, Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import { waitText } from "../admission/caller-limits.ts";
 import { type CountedUnits, estimateCounts, findCountedUnits } from "../metering/limited-use.ts";
-import { endWait, failAttempt, waitedMs } from "../request/trace.ts";
+import { endWait, waitedMs } from "../request/trace.ts";
 import type { DispatchRequest } from "./dispatch-request.ts";
 import type { NoSlot } from "./no-account.ts";
 import { clientGone } from "./send-request.ts";
@@ -81,7 +81,7 @@ export function takeAccountSlot(
   recordCandidates(source.pool, dispatchRequest, first);
   switch (first.kind) {
     case "picked":
-      return new TakenSlot(source, dispatchRequest, first);
+      return new TakenSlot(source, first);
     case "lacking":
       return borrowSlot(source, dispatchRequest, { pickRequest, first, last: failures.error });
     case "none":
@@ -119,7 +119,7 @@ async function borrowSlot(
     throw clientGone();
   }
   recordCandidates(pool, dispatchRequest, choice);
-  if (choice.kind === "picked") return new TakenSlot(source, dispatchRequest, choice);
+  if (choice.kind === "picked") return new TakenSlot(source, choice);
   return waitForSlot(source, dispatchRequest, { pickRequest: request, first: choice, last, lacking });
 }
 
@@ -199,7 +199,7 @@ async function waitForSlot(
   switch (waited.kind) {
     case "served":
       recordCandidates(pool, dispatchRequest, waited.value);
-      return new TakenSlot(source, dispatchRequest, waited.value);
+      return new TakenSlot(source, waited.value);
     case "left":
       throw clientGone();
     case "full":
@@ -210,7 +210,7 @@ async function waitForSlot(
     case "timeout": {
       // This last pick also returns when the next slot comes free, for `Retry-After`.
       const final = pool.pick(pickRequest);
-      if (final.kind === "picked") return new TakenSlot(source, dispatchRequest, final);
+      if (final.kind === "picked") return new TakenSlot(source, final);
       if (final.kind === "none") latest = final;
       recordCandidates(pool, dispatchRequest, latest);
       const waited = `No account became available within ${waitText(dispatchRequest.queue.timeoutMs)}.`;
@@ -245,13 +245,11 @@ function recordCandidates(pool: Pool, dispatchRequest: DispatchRequest, pick: Ch
 class TakenSlot implements AccountSlot {
   readonly route: AccountRoute;
   readonly #source: AccountSlotSource;
-  readonly #dispatchRequest: DispatchRequest;
   readonly #lease: LimitLease;
   #isOver = false;
 
-  constructor(source: AccountSlotSource, dispatchRequest: DispatchRequest, { route, lease }: PickedChoice) {
+  constructor(source: AccountSlotSource, { route, lease }: PickedChoice) {
     this.#source = source;
-    this.#dispatchRequest = dispatchRequest;
     this.route = route;
     this.#lease = lease;
   }
@@ -273,7 +271,6 @@ class TakenSlot implements AccountSlot {
   }
 
   fail(failure: UpstreamFailure): void {
-    failAttempt(this.#dispatchRequest.trace, failure, this.#source.monotonicMs());
     this.#source.pool.recordFailure(this.route, failure);
     this.release(NO_AMOUNTS);
   }

@@ -20,7 +20,7 @@ import type { TokenUsage } from "../../protocols/shared/usage.ts";
 import type { UpstreamResponse } from "../../protocols/whole-response.ts";
 import { coordinatorLost } from "../admission/caller-limits.ts";
 import { CLIENT_DISCONNECTED_UNSENT, isClientDisconnect } from "../client-disconnect.ts";
-import { failAttempt, latencyMs, noteFirstByte } from "../request/trace.ts";
+import type { AttemptTrace } from "../request/attempt-trace.ts";
 import type { TranslatedAttempt } from "../translation/translated-attempt.ts";
 import { type AccountSlot, NO_FAILURES, takeAccountSlot } from "./account-slot.ts";
 import { checkEventStream, checkJson } from "./check-content-type.ts";
@@ -28,10 +28,10 @@ import type { DispatchRequest } from "./dispatch-request.ts";
 import { Failover } from "./failover.ts";
 import { messageAudience } from "./message-audience.ts";
 import { describeNoAccount, NONE_LEFT, type NoSlot } from "./no-account.ts";
-import { type AttemptServices, openAttempt } from "./open-attempt.ts";
+import { type AttemptServices, type OpenedAttempt, openAttempt } from "./open-attempt.ts";
 import { type PassedResponseServices, readPassedResponse } from "./passed-response.ts";
 import type { RetryBudget } from "./retry-budget.ts";
-import { clientGone, type OutboundRequest, openStream, type UpstreamAttempt } from "./send-request.ts";
+import { clientGone, type OutboundRequest, openStream } from "./send-request.ts";
 import { sendWhole } from "./send-whole.ts";
 import { UpstreamStream } from "./upstream-stream.ts";
 import { findWholeFailure } from "./whole-failure.ts";
@@ -99,6 +99,7 @@ export async function dispatch(
       }
       const { route } = accountSlot;
       let outcome: AttemptResult;
+      let trace: AttemptTrace;
       try {
         dispatcher.loop.enter(dispatchRequest.endpoint.name, dispatchRequest.requestId);
         const prepared = prepareFor(dispatchRequest, route);
@@ -113,27 +114,29 @@ export async function dispatch(
         if (dispatcher.leases !== null && !(dispatchRequest.lease.isHeld() && accountSlot.isHeld()))
           throw coordinatorLost();
         const attempt = openAttempt(dispatcher, dispatchRequest, { route, translated, body });
+        trace = attempt.trace;
         outcome = request.stream
-          ? await tryStream(dispatcher, dispatchRequest, { route, translated, attempt })
-          : await sendAndRead(dispatcher, dispatchRequest, { route, translated, attempt });
+          ? await tryStream(dispatcher, dispatchRequest, attempt)
+          : await sendAndRead(dispatcher, dispatchRequest, attempt);
       } catch (cause) {
         // The client disconnected, or its body could not be read. The account is not at fault.
         accountSlot.release(null);
         throw cause;
       }
       if (outcome.kind !== "failed") {
-        dispatcher.pool.recordSuccess(route, latencyMs(dispatchRequest.trace), outcome.upstreamHeaders);
+        trace.serve();
+        dispatcher.pool.recordSuccess(route, trace.latencyMs, outcome.upstreamHeaders);
         failover?.recordSuccess(route);
         return withSlot(outcome, accountSlot);
       }
       if (isClientDisconnect(outcome.failure)) {
-        recordDisconnect(dispatchRequest, outcome.failure, dispatcher.monotonicMs());
+        recordDisconnect(trace, outcome.failure, dispatcher.monotonicMs());
         accountSlot.release(null);
         throw clientGone();
       }
       dispatchRequest.capture?.failAttempt(outcome.failure);
       failover ??= new Failover(dispatcher, dispatchRequest);
-      const next = await failover.recordFailure(accountSlot, outcome.failure);
+      const next = await failover.recordFailure({ accountSlot, trace }, outcome.failure);
       if (next === "give_up" || (next === "other_account" && !retries.mayRetry())) break;
     }
   } finally {
@@ -179,21 +182,15 @@ async function translateFor(
   }
 }
 
-interface OpenedAttempt {
-  readonly route: AccountRoute;
-  readonly translated: TranslatedAttempt | null;
-  readonly attempt: UpstreamAttempt;
-}
-
 async function sendAndRead(
   dispatcher: Dispatcher,
   dispatchRequest: DispatchRequest,
-  { route, translated, attempt }: OpenedAttempt,
+  { route, translated, outbound, trace }: OpenedAttempt,
 ): Promise<AttemptResult> {
-  const result = await sendWhole(dispatcher, attempt, translated);
+  const result = await sendWhole(dispatcher, outbound, translated);
   if (result.kind === "failed") return result;
   const { headers: upstreamHeaders, body } = result;
-  noteResponse(dispatcher, dispatchRequest, upstreamHeaders);
+  trace.recordFirstByte(upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
   dispatcher.loop.enter(dispatchRequest.endpoint.name, dispatchRequest.requestId);
   const wrongType = checkJson(upstreamHeaders);
   if (wrongType !== null) return { kind: "failed", failure: wrongType };
@@ -217,12 +214,12 @@ async function sendAndRead(
 function tryStream(
   dispatcher: Dispatcher,
   dispatchRequest: DispatchRequest,
-  { translated, attempt }: OpenedAttempt,
+  { translated, outbound, trace }: OpenedAttempt,
 ): Promise<AttemptResult> {
   return new Promise((resolve) => {
-    openStream(dispatcher, attempt, {
+    openStream(dispatcher, outbound, {
       check(upstreamHeaders) {
-        noteResponse(dispatcher, dispatchRequest, upstreamHeaders);
+        trace.recordFirstByte(upstreamRequestId(upstreamHeaders), dispatcher.monotonicMs());
         return checkEventStream(upstreamHeaders, dispatchRequest.endpoint);
       },
       open(upstreamHeaders, upstreamCall) {
@@ -248,14 +245,6 @@ function tryStream(
   });
 }
 
-function noteResponse(
-  { monotonicMs }: Dispatcher,
-  { trace }: DispatchRequest,
-  upstreamHeaders: ResponseHeaders,
-): void {
-  noteFirstByte(trace, upstreamRequestId(upstreamHeaders), monotonicMs());
-}
-
 /** A failure with the usage that the account reported nevertheless. Disconnects keep their identity. */
 function failed(failure: UpstreamFailure, usage: TokenUsage | null): AttemptResult {
   const isWasted = usage !== null && !isClientDisconnect(failure);
@@ -263,6 +252,6 @@ function failed(failure: UpstreamFailure, usage: TokenUsage | null): AttemptResu
 }
 
 /** If no byte of the request was sent, no account processed it and it is not charged. */
-function recordDisconnect(dispatchRequest: DispatchRequest, failure: UpstreamFailure, nowMs: number): void {
-  if (failure === CLIENT_DISCONNECTED_UNSENT) failAttempt(dispatchRequest.trace, failure, nowMs);
+function recordDisconnect(trace: AttemptTrace, failure: UpstreamFailure, nowMs: number): void {
+  if (failure === CLIENT_DISCONNECTED_UNSENT) trace.fail(failure, nowMs);
 }

@@ -16,6 +16,7 @@ import type { Log } from "../../observe/log.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { RequestBody } from "../../protocols/shared/request.ts";
+import type { AttemptTrace } from "../request/attempt-trace.ts";
 import { clientRequestId, traceLogId } from "../request/log-ids.ts";
 import type { AccountSlot, PastFailures } from "./account-slot.ts";
 import type { DispatchRequest } from "./dispatch-request.ts";
@@ -26,6 +27,13 @@ export interface FailoverServices {
   readonly pool: Pick<Pool, "moveConversation">;
   readonly billingEngine: Pick<BillingEngine, "recordRequeue">;
   readonly log: Pick<Log, "warn">;
+  monotonicMs(): number;
+}
+
+/** An attempt that has failed, and the slot that it occupied. */
+interface FailedAttempt {
+  readonly accountSlot: AccountSlot;
+  readonly trace: AttemptTrace;
 }
 
 /** What the failed attempts of a request have shown. Nearly all requests have none. */
@@ -59,13 +67,14 @@ export class Failover implements PastFailures {
 
   /** Ends the failed attempt. Throws if the client has disconnected. Returns where the request may be sent next. */
   async recordFailure(
-    accountSlot: AccountSlot,
+    { accountSlot, trace }: FailedAttempt,
     unrefined: UpstreamFailure,
   ): Promise<"same_account" | "other_account" | "give_up"> {
     const dispatchRequest = this.#dispatchRequest;
-    const { billingEngine, log } = this.#services;
+    const { billingEngine, log, monotonicMs } = this.#services;
     const { route } = accountSlot;
     const failure = refineFailure(this.body, unrefined);
+    trace.fail(failure, monotonicMs());
     accountSlot.fail(failure);
     if (dispatchRequest.isCharged) billingEngine.recordRequeue(dispatchRequest.requestId);
     logFailure(log, dispatchRequest, route, failure);

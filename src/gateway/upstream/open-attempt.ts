@@ -9,7 +9,8 @@ import type { AttemptCapture } from "../../capture/attempt-capture.ts";
 import type { RequestCapture } from "../../capture/request-capture.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { HostedForm, RequestBody } from "../../protocols/shared/request.ts";
-import { beginAttempt, type RequestChanges, traceLines, UNCHANGED } from "../request/trace.ts";
+import { type AttemptTrace, type RequestChanges, UNCHANGED } from "../request/attempt-trace.ts";
+import { traceLines } from "../request/trace.ts";
 import { DROPPED_STATE, type TranslatedAttempt } from "../translation/translated-attempt.ts";
 import type { DispatchRequest, SocketTurn } from "./dispatch-request.ts";
 import type { UpstreamAttempt } from "./send-request.ts";
@@ -27,21 +28,29 @@ export interface AttemptSource {
   readonly body: RequestBody;
 }
 
+/** An attempt, as it is sent and as it is recorded. */
+export interface OpenedAttempt {
+  readonly route: AccountRoute;
+  readonly translated: TranslatedAttempt | null;
+  readonly outbound: UpstreamAttempt;
+  readonly trace: AttemptTrace;
+}
+
 /** Records the attempt, then writes its body, which may fail when it is read. */
 export function openAttempt(
   services: AttemptServices,
   dispatchRequest: DispatchRequest,
   { route, translated, body }: AttemptSource,
-): UpstreamAttempt {
+): OpenedAttempt {
   const { billingEngine, timing } = services;
   const { requestId, request, trace, client, capture, step } = dispatchRequest;
   const { account, upstreamModel } = route;
   const nativeBody = translated === null ? applyCaps(dispatchRequest, route, body) : body;
   const changes = translated ?? findChanges(dispatchRequest, account);
-  beginAttempt(trace, { route, changes, step, nowMs: services.monotonicMs() });
+  const attemptTrace = trace.beginAttempt({ route, changes, step, nowMs: services.monotonicMs() });
   const content =
     translated === null ? writeNative(dispatchRequest, route, nativeBody) : writeTranslated(translated);
-  return {
+  const outbound: UpstreamAttempt = {
     account,
     method: "POST",
     upstreamModel,
@@ -56,6 +65,7 @@ export function openAttempt(
       : null,
     ...content,
   };
+  return { route, translated, outbound, trace: attemptTrace };
 }
 
 function applyCaps({ cap, searchCap }: DispatchRequest, route: AccountRoute, body: RequestBody): RequestBody {
