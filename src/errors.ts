@@ -149,6 +149,8 @@ export interface ErrorDetail {
   resetsAtMs?: number | null;
   /** The limit that rejected the request, for metrics. Clients do not receive it. */
   limit?: RejectingLimit | null;
+  /** The rule of a request policy that rejected the request, for metrics. Clients do not receive it. */
+  rule?: string | null;
   /** The steps that could not serve a request with fallback, from the first; null without fallback. */
   tried?: readonly TriedStep[] | null;
 }
@@ -180,6 +182,7 @@ export class ApiError extends Error {
   readonly failedGeneration: string | null;
   readonly resetsAtMs: number | null;
   readonly limit: RejectingLimit | null;
+  readonly rule: string | null;
   readonly tried: readonly TriedStep[] | null;
 
   constructor(code: ApiErrorCode, message: string, detail: ErrorDetail = {}) {
@@ -193,6 +196,7 @@ export class ApiError extends Error {
     this.failedGeneration = detail.failedGeneration ?? null;
     this.resetsAtMs = detail.resetsAtMs ?? null;
     this.limit = detail.limit ?? null;
+    this.rule = detail.rule ?? null;
     this.tried = detail.tried ?? null;
   }
 }

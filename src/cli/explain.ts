@@ -12,6 +12,7 @@ import { buildTariff, multiplierText } from "../money/tariff.ts";
 import { findLocalAddress } from "../net/http-client/ip-addresses.ts";
 import { type AccountExplanation, explainAccess } from "../policy/explain.ts";
 import { explainFallback, type FallbackExplanation } from "../policy/explain-fallback.ts";
+import { FURTHER_CHANGES } from "../protocols/request-policy/policy-body.ts";
 import type { AccountRecord } from "../records/account.ts";
 import { INTERFACES, type Interface } from "../records/interfaces.ts";
 import { MINUTE_KINDS, MINUTE_LIMITS, type Unit, WINDOW_UNITS } from "../records/limits.ts";
@@ -75,7 +76,11 @@ async function explainRequest(db: Db, requestId: string, terminal: Terminal): Pr
     );
   }
   for (const { param, from, to } of trace?.policyChanges ?? [])
-    terminal.print(`request policy: ${param} ${from ?? "(absent)"} → ${to ?? "(removed)"}`);
+    terminal.print(
+      param === FURTHER_CHANGES
+        ? "request policy: further changes, which were not recorded"
+        : `request policy: ${param} ${from ?? "(absent)"} → ${to ?? "(removed)"}`,
+    );
   if (trace?.rejection !== undefined) terminal.print(trace.rejection);
   if (trace?.traceId !== undefined) terminal.print(`trace ${trace.traceId} of the client`);
   terminal.print(

@@ -57,7 +57,7 @@ export const METRICS = {
   },
   gateway_policy_actions_total: {
     type: "counter",
-    help: "What request policies did to requests: changed or dropped members, by rule, and rejected requests.",
+    help: "What request policies did to requests: changed or dropped members, and rejected requests, by rule.",
     labels: ["rule", "action"],
   },
   gateway_images_total: { type: "counter", help: "Generated images.", labels: ["model"] },

@@ -130,6 +130,7 @@ export class Router {
 
   #reject(thrown: unknown, { path, request, requestId }: ServerCall): HttpResponse {
     const error = asApiError(thrown);
+    if (error.rule !== null) this.#gateway.policyActions.add(error.rule, "reject");
     if (error.status === 500) logFault(this.#gateway.log, { request_id: requestId }, thrown);
     return buildErrorResponse(error, requestId, findErrorApi(path, request.headers));
   }

@@ -4,7 +4,7 @@
  */
 
 import { readFileSync } from "node:fs";
-import { paramError } from "../errors.ts";
+import { ApiError } from "../errors.ts";
 import { type JobLimit, JobLimitError } from "./job-limit-error.ts";
 import type { ThreadMessage } from "./serve-jobs.ts";
 
@@ -134,7 +134,9 @@ export class PoolThread<Job, Result> {
         this.#running?.resolve(message.result);
         return;
       case "rejected":
-        this.#running?.reject(paramError(message.param, message.code, message.message));
+        this.#running?.reject(
+          new ApiError(message.code, message.message, { param: message.param, rule: message.rule }),
+        );
         return;
     }
   }

@@ -14,6 +14,7 @@ export type ThreadMessage<Result> =
       readonly code: ApiErrorCode;
       readonly message: string;
       readonly param: string | null;
+      readonly rule: string | null;
     };
 
 /** Collecting garbage takes about as long. */
@@ -50,8 +51,8 @@ export function serveJobs<Job, Result>(
         });
         return;
       }
-      const { code, message, param } = cause;
-      send({ kind: "rejected", code, message, param });
+      const { code, message, param, rule } = cause;
+      send({ kind: "rejected", code, message, param, rule });
     }
     // A long job leaves hundreds of megabytes, which an idle thread would keep.
     if (performance.now() - startedMs > LONG_JOB_MS) Bun.gc(true);

@@ -135,7 +135,7 @@ describe("a request that passes through", () => {
     const response = await post("/v1/chat/completions", "bound", body);
     expect(response.status).toBe(200);
     expect(received()).toMatchObject({ max_completion_tokens: 64 });
-    expect(response.headers.get("x-gateway-policy")).toBeNull();
+    expect(response.headers.get("x-gateway-policy")).toBe("output_tokens=64");
   });
 
   test("without a request policy nothing changes", async () => {
@@ -314,6 +314,7 @@ test("changes are recorded with the request, and counted", async () => {
   expect(JSON.parse(String(row?.trace))).toMatchObject({
     policyChanges: [
       { rule: "tools", param: "tools", from: "web_search", to: null },
+      { rule: "output_tokens", param: "max_output_tokens", from: null, to: "64" },
       { rule: "force", param: "store", from: null, to: "false" },
     ],
   });

@@ -3,6 +3,7 @@
 import { KINDS } from "../../accounts/kinds/table.ts";
 import { ApiError, paramError } from "../../errors.ts";
 import { nearestName } from "../../policy/nearest-name.ts";
+import { allowsModel } from "../../policy/request-policy.ts";
 import type { AccountRoute, PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import { ENDPOINTS } from "../../protocols/endpoints.ts";
 import { type Endpoint, publicPath } from "../../protocols/shared/endpoint.ts";
@@ -87,12 +88,16 @@ export function allowInterface(caller: Caller, endpoint: Pick<Endpoint, "interfa
 }
 
 /** The same error for a model that does not exist and for one that is not published to this key. */
-export function modelNotFound({ models }: Pick<PolicyGroup, "models">, publicModel: string): ApiError {
+export function modelNotFound(
+  { models, requestPolicy }: Pick<PolicyGroup, "models" | "requestPolicy">,
+  publicModel: string,
+): ApiError {
   const near = nearestName(publicModel, models.keys());
   const hint = near === null ? "" : ` Did you mean \`${near}\`?`;
-  return paramError(
-    "model",
+  const isExcluded = requestPolicy !== null && !allowsModel(requestPolicy, publicModel);
+  return new ApiError(
     "model_not_found",
     `The model \`${publicModel}\` does not exist or you do not have access to it.${hint} GET /v1/models lists the models of this key.`,
+    { param: "model", rule: isExcluded ? "models" : null },
   );
 }

@@ -146,6 +146,7 @@ export function allowNetwork({ group: { requestPolicy } }: Caller, address: stri
   throw new ApiError(
     "network_not_allowed",
     "This key cannot be used from your network. Use an allowed network, or ask your administrator.",
+    { rule: "networks" },
   );
 }
 

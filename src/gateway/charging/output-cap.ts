@@ -7,7 +7,7 @@
 
 import type { UpstreamFailure } from "../../accounts/failure.ts";
 import { lowest } from "../../base/lowest.ts";
-import { type ApiError, paramError } from "../../errors.ts";
+import { ApiError } from "../../errors.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { ModelRequest, RequestBody } from "../../protocols/shared/request.ts";
@@ -75,10 +75,10 @@ export class OutputCap {
 
   /** The error of a request that only such accounts could serve. */
   unableError(publicModel: string): ApiError {
-    return paramError(
-      this.#param,
+    return new ApiError(
       "policy_violation",
       `\`${this.#param}\`: the key's request policy limits the output to ${this.#tokens} tokens, and no account that serves the model \`${publicModel}\` accepts such a limit. Use another model, or ask your administrator.`,
+      { param: this.#param, rule: "output_tokens" },
     );
   }
 

@@ -220,6 +220,6 @@ function restoreRequested(context: AdmittedRequest, { requested }: FallbackRun):
 
 /** The error of the first step, with what became of all of them. */
 function withTried(error: ApiError, tried: readonly TriedStep[]): ApiError {
-  const { code, message, param, headers, failedGeneration, resetsAtMs, limit } = error;
-  return new ApiError(code, message, { param, headers, failedGeneration, resetsAtMs, limit, tried });
+  const { code, message, param, headers, failedGeneration, resetsAtMs, limit, rule } = error;
+  return new ApiError(code, message, { param, headers, failedGeneration, resetsAtMs, limit, rule, tried });
 }

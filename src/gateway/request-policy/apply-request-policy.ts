@@ -5,13 +5,12 @@
 
 import { type MaybePromise, whenReady } from "../../base/maybe-promise.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
-import { ApiError } from "../../errors.ts";
 import type { PolicyActions } from "../../observe/policy-actions.ts";
 import type { RequestPolicy } from "../../policy/request-policy.ts";
 import { RULE_PLACES } from "../../protocols/request-policy/apply-rules.ts";
 import { rejectInputs } from "../../protocols/request-policy/inputs-rule.ts";
 import type { PolicyChange } from "../../protocols/request-policy/policy-body.ts";
-import { violation } from "../../protocols/request-policy/policy-body.ts";
+import { CHANGES_MAX, FURTHER_CHANGES, violation } from "../../protocols/request-policy/policy-body.ts";
 import type { BodyRules } from "../../records/request-policy.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { InputCounter } from "../metering/count-input.ts";
@@ -42,26 +41,21 @@ export function applyRequestPolicy(
   const { endpoint, request, caller, fallback } = context;
   // A count is free and produces nothing.
   if (rules === null || endpoint.output === "count") return undefined;
-  try {
-    if (endpoint.output === "image") rejectImages(context, rules);
-    const restricted = services.requests.restrict(request, rules, {
-      endpoint,
-      owner: caller.key,
-      keepsReceived: fallback !== null,
-    });
-    const applied = whenReady(restricted, ({ request: changed, changes, outputCap }) => {
-      context.request = changed;
-      context.policyCap = outputCap;
-      if (outputCap !== null) changed.lowerOutputLimit(outputCap);
-      if (changes.length > 0) noteChanges(services.policyActions, context, changes);
-      return rules.inputTokensMax === null
-        ? undefined
-        : checkInputTokens(services, context, rules.inputTokensMax);
-    });
-    return applied instanceof Promise ? applied.catch((error) => countRejection(services, error)) : applied;
-  } catch (error) {
-    return countRejection(services, error);
-  }
+  if (endpoint.output === "image") rejectImages(context, rules);
+  const restricted = services.requests.restrict(request, rules, {
+    endpoint,
+    owner: caller.key,
+    keepsReceived: fallback !== null,
+  });
+  return whenReady(restricted, ({ request: changed, changes, outputCap }) => {
+    context.request = changed;
+    context.policyCap = outputCap;
+    if (outputCap !== null) changed.lowerOutputLimit(outputCap);
+    if (changes.length > 0) noteChanges(services.policyActions, context, changes);
+    return rules.inputTokensMax === null
+      ? undefined
+      : checkInputTokens(services, context, rules.inputTokensMax);
+  });
 }
 
 function noteChanges(
@@ -70,7 +64,8 @@ function noteChanges(
   changes: readonly PolicyChange[],
 ): void {
   trace.policyChanges = addChanges(fallback?.requested.policyChanges ?? null, changes);
-  for (const { rule, to } of changes) actions.add(rule, to === null ? "drop" : "change");
+  for (const { rule, param, to } of changes)
+    if (param !== FURTHER_CHANGES) actions.add(rule, to === null ? "drop" : "change");
 }
 
 /** A fallback step restricts what the requested target has restricted before. */
@@ -81,18 +76,19 @@ function addChanges(
   if (earlier === null) return changes;
   const isSame = (a: PolicyChange, b: PolicyChange) =>
     a.rule === b.rule && a.param === b.param && a.to !== null && b.to !== null;
-  return [
+  const all = [
     ...earlier.filter((before) => !changes.some((change) => isSame(before, change))),
     ...changes.map((change) => ({
       ...change,
       from: (earlier.find((before) => isSame(before, change)) ?? change).from,
     })),
   ];
-}
-
-function countRejection({ policyActions }: RequestPolicyServices, error: unknown): never {
-  if (error instanceof ApiError && error.code === "policy_violation") policyActions.add("request", "reject");
-  throw error;
+  const named = all.filter(({ param }) => param !== FURTHER_CHANGES);
+  const further = all.find(({ param }) => param === FURTHER_CHANGES) ?? named[CHANGES_MAX];
+  const shown = named.slice(0, CHANGES_MAX);
+  return further === undefined
+    ? shown
+    : [...shown, { ...further, param: FURTHER_CHANGES, from: null, to: null }];
 }
 
 /** Images may be files of a form, which has no rules of its own. */
@@ -118,7 +114,11 @@ function checkInputTokens(
       if (tokens <= max) return;
       const [param = "input"] = RULE_PLACES.input_tokens[endpoint.interface] ?? [];
       const scope = earlier > 0 ? "the input and the earlier conversation have" : "the input has";
-      throw violation(param, `${scope} about ${tokens} tokens, and at most ${max} are allowed.`);
+      throw violation(
+        "input_tokens",
+        param,
+        `${scope} about ${tokens} tokens, and at most ${max} are allowed.`,
+      );
     });
   });
 }
@@ -139,10 +139,11 @@ function countEarlierTokens(services: RequestPolicyServices, context: AdmittedRe
     .then((tokens) => tokens ?? 0);
 }
 
-/** The header that names every change: `output_tokens=16000, tools=-web_search`. */
+/** The header that names every change: `output_tokens=16000, tools=-web_search`. It ends with `...` if there are more. */
 export function formatChanges(changes: readonly PolicyChange[]): string {
   return changes
     .map(({ rule, param, from, to }) => {
+      if (param === FURTHER_CHANGES) return param;
       const name = rule === "force" ? param : rule;
       return to === null ? `${name}=-${toHeaderText(from ?? param)}` : `${name}=${to}`;
     })

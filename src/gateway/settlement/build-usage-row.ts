@@ -3,6 +3,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { ApiError } from "../../errors.ts";
 import { NO_FALLBACK, type UsageMoney, type UsageRow } from "../../store/usage/usage-row.ts";
+import type { Caller } from "../admission/authenticate.ts";
 import type { MeasuredUsage } from "../metering/meter.ts";
 import { isOrdinary, type Trace, traceRecord, waitedMs } from "../request/trace.ts";
 import type { AuthenticatedRequest } from "../request-context.ts";
@@ -57,7 +58,7 @@ export function buildUsageRow(
     attempts: trace.attempts.length,
     firstByteMs: trace.lastAttempt?.firstByteMs ?? null,
     waitMs: waitedMs(trace, nowMs),
-    trace: traceText(trace, ending.error, nowMs),
+    trace: traceText(trace, explainError(ending.error, caller), nowMs),
     durationMs: Math.round(nowMs - call.startedMs),
     responseId: ending.responseId,
     upstreamRequestId: trace.upstreamRequestId,
@@ -74,7 +75,16 @@ export function buildUsageRow(
   };
 }
 
-function traceText(trace: Trace, error: ApiError | null, nowMs: number): string | null {
-  if (error === null && isOrdinary(trace, nowMs)) return null;
-  return JSON.stringify(traceRecord(trace, nowMs, error?.message ?? null));
+function traceText(trace: Trace, rejection: string | null, nowMs: number): string | null {
+  if (rejection === null && isOrdinary(trace, nowMs)) return null;
+  return JSON.stringify(traceRecord(trace, nowMs, rejection));
+}
+
+/** The client gets the error as from the vendor. The operator also sees that a request policy is the reason. */
+function explainError(error: ApiError | null, { group }: Pick<Caller, "group">): string | null {
+  if (error === null) return null;
+  const isForced = group.requestPolicy?.body?.forced.includes("store") === true;
+  return error.code === "previous_response_not_found" && isForced
+    ? `${error.message} The request policy of this key sets \`store\` to false, so its responses are not stored.`
+    : error.message;
 }

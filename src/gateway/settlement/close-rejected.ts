@@ -2,6 +2,7 @@
 
 import { type ApiError, asApiError } from "../../errors.ts";
 import { type Log, logFault } from "../../observe/log.ts";
+import type { PolicyActions } from "../../observe/policy-actions.ts";
 import { disposeBody } from "../bodies/body.ts";
 import { captureError } from "../capture-request.ts";
 import { type ClaimEndServices, endClaim, withSpentKey } from "../idempotency/idempotent-requests.ts";
@@ -13,7 +14,7 @@ import type { RequestEnding } from "./request-ending.ts";
 import { type SettlementServices, settleRequest } from "./settle.ts";
 import { countWastedAttempts } from "./wasted-attempts.ts";
 
-type RejectionServices = SettlementServices & ClaimEndServices;
+type RejectionServices = SettlementServices & ClaimEndServices & { readonly policyActions: PolicyActions };
 
 /** The end of a request that failed before its response began. */
 interface Rejection {
@@ -28,10 +29,11 @@ export async function closeRejected(
   context: RequestContext,
   cause: unknown,
 ): Promise<ApiError> {
-  const { log } = services;
+  const { log, policyActions } = services;
   const { lease, request, trace } = context;
   const error = asApiError(cause);
   if (error.status === 500) logFault(log, requestLogIds(context), cause);
+  if (error.rule !== null) policyActions.add(error.rule, "reject");
   if (context.capture !== null) captureError(context.capture, context, error);
   // What an upstream has received counts as a request, even if it was rejected there: otherwise invalid requests would
   // reach upstreams without a limit. What the gateway itself rejected does not count.

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { INTERFACES } from "../../records/interfaces.ts";
 import { RULES } from "../../records/request-policy.ts";
 import { lookUpEndpoint } from "../endpoints.ts";
-import { apply, rejection, sent } from "./apply-rules.test-support.ts";
+import { apply, rejection, sent, type Tested } from "./apply-rules.test-support.ts";
 import { RULE_PLACES } from "./apply-rules.ts";
 
 test("every rule has a place in every interface, or is declared to have none", () => {
@@ -194,7 +194,16 @@ describe("output_tokens", () => {
     expect(changes).toEqual([{ rule: "output_tokens", param: "max_tokens", from: "64000", to: "16000" }]);
     // The cap itself is spliced in for each account, under the name that it accepts.
     expect(JSON.parse(text)).toMatchObject({ max_tokens: 64_000 });
-    expect(apply("chat", {}, { outputTokens })).toMatchObject({ outputCap: 16_000, changes: [] });
+  });
+
+  test("a cap that the client does not set is named", () => {
+    const added = { rule: "output_tokens", from: null, to: "16000" };
+    const named = (tested: Tested, body: object) => apply(tested, body, { outputTokens }).changes;
+    expect(named("chat", {})).toMatchObject([{ ...added, param: "max_completion_tokens" }]);
+    expect(named("responses", {})).toMatchObject([{ ...added, param: "max_output_tokens" }]);
+    expect(named("gemini", {})).toMatchObject([{ ...added, param: "maxOutputTokens" }]);
+    expect(named("messages", {})).toEqual([]);
+    expect(named("chat", { max_tokens: 10 })).toEqual([]);
   });
 
   test("a thinking budget that no longer fits is lowered below the cap", () => {
@@ -235,6 +244,18 @@ test("a service tier outside the list is rejected in every dialect", () => {
   expect(rejection("responses", { service_tier: "auto" }, rules)).toBeNull();
   expect(rejection("responses", { service_tier: 1 }, rules)).toMatchObject({ code: "policy_violation" });
   expect(rejection("responses", {}, rules)).toBeNull();
+});
+
+test("after 32 changes one more stands for the rest", () => {
+  const tools = (many: number) => ({
+    tools: Array.from({ length: many }, (_, at) => ({ type: `new_${at}` })),
+  });
+  const drop = { tools: { deny: ["web_search"], over: "drop" } } as const;
+  expect(apply("chat", tools(32), drop).changes.map(({ from }) => from)).not.toContain(null);
+  const { changes, text } = apply("chat", tools(50), drop);
+  expect(changes).toHaveLength(33);
+  expect(changes.at(-1)).toEqual({ rule: "tools", param: "...", from: null, to: null });
+  expect(JSON.parse(text).tools).toBeUndefined();
 });
 
 test("store and background are forced", () => {

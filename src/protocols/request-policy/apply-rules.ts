@@ -115,7 +115,7 @@ function checkTiers(body: PolicyBody, tiers: readonly string[]): void {
     if (value === null) continue;
     const tier = readTierName(body.text(value));
     if (tier === null || !tiers.includes(tier))
-      throw violation(name, `the service tier must be one of: ${tiers.join(", ")}.`);
+      throw violation("service_tiers", name, `the service tier must be one of: ${tiers.join(", ")}.`);
   }
 }
 
@@ -138,15 +138,20 @@ function limitOutput(
 ): number | null {
   if (!isBounded) return null;
   let isLowered = false;
+  let isAbsent = true;
   for (const name of outputLimits) {
     const value = findLimit(body, name);
     if (value === null) continue;
+    isAbsent = false;
     const tokens = body.integer(value);
     if (tokens !== null && tokens >= 1 && tokens <= max) continue;
-    if (over === "reject") throw violation(name, `at most ${max} output tokens are allowed.`);
+    if (over === "reject")
+      throw violation("output_tokens", name, `at most ${max} output tokens are allowed.`);
     isLowered = true;
     body.note("output_tokens", name, body.show(value), String(max));
   }
+  const [added] = outputLimits;
+  if (isAbsent && added !== undefined) body.note("output_tokens", added, null, String(max));
   if (isLowered && RULE_PLACES.output_tokens[body.interface]?.includes(THINKING_BUDGET))
     fitThinking(body, max);
   return max;
@@ -170,6 +175,7 @@ function fitThinking(body: PolicyBody, outputMax: number): void {
   const lowered = Math.max(THINKING_TOKENS_MIN, outputMax - THINKING_TOKENS_MIN);
   if (lowered >= outputMax)
     throw violation(
+      "output_tokens",
       THINKING_BUDGET,
       `at most ${outputMax} output tokens are allowed, and thinking needs more.`,
     );

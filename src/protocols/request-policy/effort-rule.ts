@@ -91,7 +91,7 @@ export function applyEffort(body: PolicyBody, rule: EffortRule): void {
     const value = findValue(body, path);
     if (value === null || body.isEdited(path[0])) continue;
     const param = path.join(".");
-    if (form === "opaque") throw violation(param, "its content may set the effort of reasoning.");
+    if (form === "opaque") throw violation("effort", param, "its content may set the effort of reasoning.");
     if (form === "budget") applyBudget(body, rule, { value, param });
     else if ("bounds" in form) applySwitch(body, rule, { value, param }, form);
     else applyWord(body, rule, { value, param }, form.words);
@@ -221,5 +221,5 @@ function setEffort(body: PolicyBody, config: JsonValue, json: string): void {
 }
 
 function tooHigh(param: string, max: Effort) {
-  return violation(param, `the effort of reasoning must be ${max} or lower.`);
+  return violation("effort", param, `the effort of reasoning must be ${max} or lower.`);
 }

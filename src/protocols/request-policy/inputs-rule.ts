@@ -61,7 +61,7 @@ export function rejectInputs(counts: InputCounts, inputsMax: BodyRules["inputsMa
     const max = inputsMax[kind];
     if (max === undefined || counts[kind] <= max) continue;
     const rule = max === 0 ? "none is allowed" : `at most ${max} are allowed`;
-    throw violation(param, `the request has ${counts[kind]} ${NAMES[kind]}, and ${rule}.`);
+    throw violation("inputs", param, `the request has ${counts[kind]} ${NAMES[kind]}, and ${rule}.`);
   }
 }
 

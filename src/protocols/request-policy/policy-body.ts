@@ -5,7 +5,7 @@
 
 import { decodeText } from "../../base/bytes.ts";
 import { camelCase, snakeCase } from "../../base/name-case.ts";
-import { type ApiError, paramError } from "../../errors.ts";
+import { ApiError } from "../../errors.ts";
 import { type JsonMember, type JsonValue, listMembers } from "../../json/members.ts";
 import { foldCase } from "../../json/name.ts";
 import { integerValue, stringValue } from "../../json/scan.ts";
@@ -27,7 +27,9 @@ export interface PolicyChange {
 }
 
 /** Clients choose the types of tools, and the header names each of them. */
-const CHANGES_MAX = 32;
+export const CHANGES_MAX = 32;
+/** Takes the place of the member in a last change that stands for all further ones. */
+export const FURTHER_CHANGES = "...";
 /** Longer values are no effort, tier or type. */
 const VALUE_BYTES_MAX = 256;
 
@@ -113,7 +115,11 @@ export class PolicyBody {
     const isKnown = this.changes.some(
       (one) => one.rule === rule && one.param === param && one.from === from && one.to === to,
     );
-    if (!isKnown && this.changes.length < CHANGES_MAX) this.changes.push({ rule, param, from, to });
+    if (isKnown || this.changes.length > CHANGES_MAX) return;
+    const isFurther = this.changes.length === CHANGES_MAX;
+    this.changes.push(
+      isFurther ? { rule, param: FURTHER_CHANGES, from: null, to: null } : { rule, param, from, to },
+    );
   }
 
   /** Sets a top-level member to this JSON, or removes it. */
@@ -161,10 +167,10 @@ export class PolicyBody {
 }
 
 /** A request that a rule rejects. `limit` states the rule: "at most 200000 tokens". */
-export function violation(param: string, message: string): ApiError {
-  return paramError(
-    param,
+export function violation(rule: Rule, param: string, message: string): ApiError {
+  return new ApiError(
     "policy_violation",
     `\`${param}\`: ${message} This is a rule of the key's request policy. Change the request, or ask your administrator.`,
+    { param, rule },
   );
 }

@@ -48,7 +48,7 @@ export function applyTools(body: PolicyBody, rule: ToolsRule): void {
   if (places === null) return;
   for (const name of OPAQUE_MEMBERS)
     if (places.includes(name) && body.member(name) !== null)
-      throw violation(name, "its content may use denied tools.");
+      throw violation("tools", name, "its content may use denied tools.");
   for (const { name, kind, isOffIfFalse } of TOOL_MEMBERS) {
     const value = places.includes(name) ? body.member(name) : null;
     if (value === null || (isOffIfFalse && value.kind === "false") || !rule.deny.includes(kind)) continue;
@@ -221,7 +221,7 @@ function isDenied({ deny }: ToolsRule, toolClass: ToolClass): boolean {
 }
 
 function deniedError(param: string, tool: string) {
-  return violation(param, `the tool ${JSON.stringify(tool)} is not allowed.`);
+  return violation("tools", param, `the tool ${JSON.stringify(tool)} is not allowed.`);
 }
 
 /** A choice that needs a denied tool cannot be met. */
@@ -229,9 +229,11 @@ function checkToolChoice(body: PolicyBody, rule: ToolsRule, tools: ToolLists): v
   const name = body.isGoogle ? "toolConfig" : "tool_choice";
   const choice = body.member(name);
   if (choice === null) return;
-  if (namesDenied(body, rule, tools, choice)) throw violation(name, "requires a tool that is not allowed.");
+  if (namesDenied(body, rule, tools, choice))
+    throw violation("tools", name, "requires a tool that is not allowed.");
   if (!tools.hasDropped || tools.remaining > 0) return;
-  if (requiresTool(body, choice)) throw violation(name, "requires a tool, and no allowed tool is left.");
+  if (requiresTool(body, choice))
+    throw violation("tools", name, "requires a tool, and no allowed tool is left.");
   body.setMember(name, null);
 }
 
