@@ -1,8 +1,8 @@
 /**
  * `npm run bench`: what the gateway costs beside nginx as a plain hop and no hop at all, in one run.
  *   --quick      under a minute; the gateway is still warming up, so its CPU looks dearer than it is
- *   --only PART  unary, sse, latency, memory, startup, dispatch, translate, billing, sockets, telemetry or nodes; may be
- *                repeated. nodes needs PostgreSQL and Redis and takes ten minutes: it runs only if it is named
+ *   --only PART  unary, sse, latency, memory, startup, dispatch, translate, policy, billing, sockets, telemetry or nodes;
+ *                may be repeated. nodes needs PostgreSQL and Redis and takes ten minutes: it runs only if it is named
  *   --budget     exit with 1 when a median is worse than its figure in budget.json
  * The process under test has a core to itself; upstream and load generator share the other one.
  */
@@ -29,6 +29,7 @@ import {
   measureBilling,
   measureDispatch,
   measureMemory,
+  measurePolicy,
   measureStartup,
   measureTranslation,
   sequentialRound,
@@ -49,6 +50,7 @@ const PARTS = [
   "startup",
   "dispatch",
   "translate",
+  "policy",
   "billing",
   "sockets",
   "nodes",
@@ -157,6 +159,7 @@ async function measureAll(place: BenchHost, tools: Tools, plan: Plan): Promise<R
     startup: null,
     dispatch: null,
     translate: null,
+    policy: null,
     billing: null,
     sockets: null,
     nodes: null,
@@ -164,6 +167,7 @@ async function measureAll(place: BenchHost, tools: Tools, plan: Plan): Promise<R
   };
   if (plan.parts.has("dispatch")) results.dispatch = await measureDispatch(place);
   if (plan.parts.has("translate")) results.translate = await measureTranslation(place);
+  if (plan.parts.has("policy")) results.policy = await measurePolicy(place);
   if (plan.parts.has("billing")) results.billing = await measureBilling(place);
   if (plan.parts.has("startup")) {
     results.startup = await measureStartup(place, KEYS_STORED, plan.startupRepeats);

@@ -5,6 +5,7 @@ import type { DispatchCost } from "./dispatch-cost.ts";
 import { BENCH_KEY, startGateway } from "./gateway-process.ts";
 import type { Subject, SubjectName } from "./load.ts";
 import { rssBytes } from "./measure.ts";
+import type { PolicyCost } from "./policy-cost.ts";
 import { type BenchProcess, freePort, type ProcessGroup, readyAfterMs } from "./processes.ts";
 import { chatBody, chatStreamBody } from "./request-bodies.ts";
 import type { SequentialReport } from "./sequential.ts";
@@ -53,6 +54,18 @@ export async function measureTranslation(place: BenchHost): Promise<TranslateCos
   });
   place.progress("translation");
   const cost: TranslateCost = JSON.parse(printed);
+  return cost;
+}
+
+/** Needs no network, only a process to itself. */
+export async function measurePolicy(place: BenchHost): Promise<PolicyCost> {
+  const printed = await place.stage.runToEnd({
+    name: "policy cost",
+    command: [place.bun, benchFile("policy-cost.ts")],
+    core: place.subjectCore,
+  });
+  place.progress("request policy");
+  const cost: PolicyCost = JSON.parse(printed);
   return cost;
 }
 

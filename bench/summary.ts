@@ -6,6 +6,7 @@ import type { DispatchCost } from "./dispatch-cost.ts";
 import { type Load, type LoadRun, SUBJECTS, type SubjectName } from "./load.ts";
 import { median, quantile } from "./measure.ts";
 import { computeCapacity, findPhase, type NodePhase, type NodeResults, nodeCpuRatio } from "./nodes.ts";
+import type { PolicyCost } from "./policy-cost.ts";
 import type { MemoryReport, SequentialRound, StartupReport } from "./single-measures.ts";
 import { addedTurnMs, eventRatio, paceRatio, type SocketResults } from "./sockets.ts";
 import type { TelemetryResults } from "./telemetry.ts";
@@ -19,6 +20,7 @@ export interface Results {
   startup: StartupReport | null;
   dispatch: DispatchCost | null;
   translate: TranslateCost | null;
+  policy: PolicyCost | null;
   billing: BillingCost | null;
   sockets: SocketResults | null;
   nodes: NodeResults | null;
@@ -168,6 +170,15 @@ export function goals(results: Results): Goal[] {
     "×",
   );
   add("translation up to the first content", translate && translate.firstContentMicros / 1_000, "ms");
+  const { policy } = results;
+  add("request policy, rules on top-level members", policy?.topLevelMicros, "µs");
+  add("request policy, inputs of 1 KB", policy?.inputsMicrosPerKb, "µs");
+  add(
+    "request policy, tools against a plain walk",
+    policy && policy.toolsMicrosPerKb / policy.walkMicrosPerKb,
+    "×",
+  );
+  add("request policy, a forced member in 90 KB", policy && policy.forcedMicros + policy.rereadMicros, "µs");
   add("hold and settle", results.billing?.holdAndSettleMicros, "µs");
   const { sockets } = results;
   if (sockets !== null) {

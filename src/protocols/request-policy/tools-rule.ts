@@ -9,7 +9,7 @@ import {
   readObject,
   skipValue,
 } from "../../json/members.ts";
-import { wantedFields } from "../../json/scan.ts";
+import { wantedFields, wantedString } from "../../json/scan.ts";
 import { editMembers } from "../../json/splice.ts";
 import { ARRAY_OPEN, OBJECT_OPEN } from "../../json/walk.ts";
 import type { Interface } from "../../records/interfaces.ts";
@@ -70,6 +70,13 @@ function rejectRepeated(name: string): never {
 
 function rejectVariant(name: string): never {
   throw caseVariantError(`tools.${name}`, "in `tools`");
+}
+
+/** Nearly all tools. They are compared as bytes. */
+const FUNCTION_TYPES = wantedFields(["function", "custom"]);
+
+function isFunction(bytes: Uint8Array, type: JsonValue): boolean {
+  return type.kind === "string" && wantedString(bytes, type.start, type.end, FUNCTION_TYPES) !== undefined;
 }
 
 interface ToolList {
@@ -182,6 +189,7 @@ class ToolLists {
       },
     });
     const { type, name } = fields;
+    if (type !== undefined && isFunction(body.bytes, type)) return { end, isKept };
     const typeText = type === undefined ? null : body.text(type);
     // Messages has functions without a type, and no vendor runs a tool without one.
     const toolClass = type === undefined ? "client" : classifyToolType(typeText ?? "");
