@@ -116,31 +116,24 @@ export class FrameSink implements StreamSink {
     // All events for the client start with `event:`. Comments and the end marker are for HTTP streams.
     if (bytes[at] !== 0x65) return afterBlankLine(bytes, nameEnd);
     const dataEnd = bytes.indexOf(LF, nameEnd + 1);
-    this.#send(bytes, at + EVENT_LINE, nameEnd, bytes, nameEnd + 1 + DATA_LINE, dataEnd);
+    this.#send(bytes, at + EVENT_LINE, nameEnd, nameEnd + 1 + DATA_LINE, dataEnd);
     return dataEnd + 2;
   }
 
-  #send(
-    nameBytes: Uint8Array,
-    nameStart: number,
-    nameEnd: number,
-    data: Uint8Array,
-    start: number,
-    end: number,
-  ): void {
+  #send(bytes: Uint8Array, nameStart: number, nameEnd: number, start: number, end: number): void {
     const length = nameEnd - nameStart;
-    if (length === ITEM_DONE.length && startsWithAt(nameBytes, nameStart, ITEM_DONE)) {
-      this.#recordOutput({ bytes: data, start, end });
+    if (length === ITEM_DONE.length && startsWithAt(bytes, nameStart, ITEM_DONE)) {
+      this.#recordOutput({ bytes, start, end });
     } else if (
-      (length === COMPLETED.length && startsWithAt(nameBytes, nameStart, COMPLETED)) ||
-      (length === INCOMPLETE.length && startsWithAt(nameBytes, nameStart, INCOMPLETE))
+      (length === COMPLETED.length && startsWithAt(bytes, nameStart, COMPLETED)) ||
+      (length === INCOMPLETE.length && startsWithAt(bytes, nameStart, INCOMPLETE))
     ) {
-      this.#recordEnd({ bytes: data, start, end });
+      this.#recordEnd({ bytes, start, end });
     }
     const opening = this.#opening;
-    const from = opening === "" ? start : skipSpace(data, skipSpace(data, start, end) + 1, end);
-    const prefix = opening !== "" && data[from] === OBJECT_CLOSE ? opening.slice(0, -1) : opening;
-    this.#sendText(prefix, data, from, end);
+    const from = opening === "" ? start : skipSpace(bytes, skipSpace(bytes, start, end) + 1, end);
+    const prefix = opening !== "" && bytes[from] === OBJECT_CLOSE ? opening.slice(0, -1) : opening;
+    this.#sendText(prefix, bytes, from, end);
     if (this.#isFirst) {
       this.#isFirst = false;
       this.#opening = laneOpening(this.#options.streamId);

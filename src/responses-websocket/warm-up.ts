@@ -49,17 +49,21 @@ export function respondToWarmUp(
   const read = ({ bytes }: TurnBody) =>
     gateway.requests.readJson({ bytes, owner: caller.key, reservation: null }, RESPONSES);
   const reading = whenReady(building, read);
-  const respond = (request: ModelRequest) => buildWarmUp(gateway, turn, memory, limits, caller, request);
+  const respond = (request: ModelRequest) => buildWarmUp(gateway, turn, { memory, limits, caller, request });
   return whenReady(reading, respond);
+}
+
+interface WarmUpTerms {
+  readonly memory: LaneMemory;
+  readonly limits: WarmUpLimits;
+  readonly caller: Caller;
+  readonly request: ModelRequest;
 }
 
 function buildWarmUp(
   gateway: WarmUpServices,
   { frame, requestId }: Turn,
-  memory: LaneMemory,
-  limits: WarmUpLimits,
-  caller: Caller,
-  request: ModelRequest,
+  { memory, limits, caller, request }: WarmUpTerms,
 ): WarmUp {
   const { id: publicModel } = admit(caller, RESPONSES, request.publicModel).model;
   const before = frame.previousId === null ? null : memory.find(frame.previousId);

@@ -179,7 +179,11 @@ export class FrameReader {
   /** The mask is at the end of the head. */
   #unmask(chunk: Uint8Array, from: number, to: number): void {
     const maskAt = this.#headBytes() - MASK_BYTES;
-    applyMask(chunk, from, to, this.#head, maskAt, this.#payloadLength - this.#remaining);
+    applyMask(chunk, from, to, {
+      bytes: this.#head,
+      at: maskAt,
+      done: this.#payloadLength - this.#remaining,
+    });
   }
 
   /** Collects payload of the current frame. Only its last frame shows how long a message is. */
@@ -254,7 +258,7 @@ export function buildFrame(opcode: number, payload: readonly Part[], mask: Uint8
   if (mask !== null) {
     frame[1] = (frame[1] as number) | MASK_BIT;
     writeBytes(frame, maskAt, mask, 0, MASK_BYTES);
-    applyMask(frame, headBytes, to, mask, 0, 0);
+    applyMask(frame, headBytes, to, { bytes: mask, at: 0, done: 0 });
   }
   return frame;
 }
@@ -277,14 +281,20 @@ export function writeHead(to: Buffer, at: number, opcode: number, length: number
   return at + 10;
 }
 
-/** Masks or unmasks `bytes[from, to)`. `done` bytes of the payload came before. */
+interface FrameMask {
+  readonly bytes: Uint8Array;
+  /** The start of the mask in `bytes`. */
+  readonly at: number;
+  /** How many bytes of the payload are masked already. */
+  readonly done: number;
+}
+
+/** Masks or unmasks `bytes[from, to)`. */
 function applyMask(
   bytes: Uint8Array,
   from: number,
   to: number,
-  mask: Uint8Array,
-  maskAt: number,
-  done: number,
+  { bytes: mask, at: maskAt, done }: FrameMask,
 ): void {
   // The index of the mask byte for the byte at position 0.
   const maskOffset = done - from;
