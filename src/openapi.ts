@@ -25,7 +25,6 @@ export interface ApiMediaType {
   readonly extensions?: JsonObject;
 }
 
-/** By content type. */
 type ApiContent = Readonly<Record<string, ApiMediaType>>;
 
 export interface ApiResponse {

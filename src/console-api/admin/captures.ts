@@ -40,9 +40,7 @@ const captureResponse = z.object({
 const idText = z.string().max(200);
 const filterQuery = {
   key: idText.optional(),
-  /** A user id. */
   user: idText.optional(),
-  /** A group id. */
   group: idText.optional(),
 };
 const captureCursor = z.tuple([z.number(), z.string()]);

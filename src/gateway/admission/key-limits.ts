@@ -6,7 +6,6 @@ import { ApiError } from "../../errors.ts";
 interface KeySlotLimits {
   /** What one key may have in progress. */
   readonly inProgressMax: number;
-  /** What waits for it. */
   readonly waitingMax: number;
 }
 

@@ -17,7 +17,6 @@ interface ConversationLimits {
   readonly storedConversationKeyBytesMax: number;
 }
 
-/** The conversations of one key. */
 interface KeyConversations {
   /** In order of their use, too: a search among those of other keys would hold the event loop for seconds. */
   readonly byResponse: Map<string, StoredConversation>;

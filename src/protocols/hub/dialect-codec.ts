@@ -61,7 +61,6 @@ export interface ToolNames {
   listChanged(): ChangedToolName[];
 }
 
-/** The name at the upstream, and the tool of the client. */
 export type ChangedToolName = readonly [upstreamName: string, tool: ClientTool];
 
 export interface ClientTool {
