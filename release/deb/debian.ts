@@ -2,12 +2,12 @@
 
 import { loadAllCommands } from "../../src/cli/commands.ts";
 import { completionScript } from "../../src/cli/completion.ts";
-import { manPage } from "../../src/cli/man-page.ts";
 import { writeAr } from "../archive/ar.ts";
 import { gzip } from "../archive/compress.ts";
 import { addFolders, type TarEntry, writeTar } from "../archive/tar.ts";
 import { type ReleaseSource, readText } from "../source.ts";
 import { DEBIAN_ARCHITECTURES, type Target } from "../targets.ts";
+import { manPage } from "./man-page.ts";
 import { MAINTAINER_SCRIPTS } from "./scripts.ts";
 import { buildUnit } from "./unit.ts";
 

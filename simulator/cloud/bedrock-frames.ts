@@ -1,10 +1,10 @@
 /** Events in the frames of Amazon Bedrock. */
 
-import { encodeEventFrame } from "../../src/net/wire/encode-event-frame.ts";
 import type { EventFraming } from "../framing.ts";
 import { isRecord, parseJson } from "../json-fields.ts";
 import type { Usage } from "../model/model-output.ts";
 import type { Frame } from "../reply.ts";
+import { encodeEventFrame } from "./encode-event-frame.ts";
 
 const IDLE = encodeEventFrame({ ":message-type": "event", ":event-type": "initial-response" }, "{}");
 

@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { manPage } from "../../release/deb/man-page.ts";
 import { loadAllCommands } from "./commands.ts";
 import { completionScript } from "./completion.ts";
-import { manPage } from "./man-page.ts";
 
 const commands = await loadAllCommands();
 

@@ -1,9 +1,9 @@
 /** The completion script of bash as the shell reads it, and what every script and the manual page contain. */
 
 import { expect, test } from "bun:test";
+import { manPage } from "../../release/deb/man-page.ts";
 import { loadAllCommands } from "./commands.ts";
 import { completionScript } from "./completion.ts";
-import { manPage } from "./man-page.ts";
 
 const commands = await loadAllCommands();
 

@@ -2,8 +2,8 @@
 
 import { expect, test } from "bun:test";
 import { crc32 } from "node:zlib";
+import { encodeEventFrame } from "../../../simulator/cloud/encode-event-frame.ts";
 import { partBytes, wholeBytesPart } from "../../base/parts.ts";
-import { encodeEventFrame } from "./encode-event-frame.ts";
 import { type EventFrame, type EventFrameFault, FrameSplitter } from "./event-frames.ts";
 
 const FRAME_BYTES_MAX = 1024;

@@ -1,9 +1,9 @@
 /** The frames of Amazon Bedrock as events of Messages. */
 
 import { expect, test } from "bun:test";
+import { encodeEventFrame } from "../../../simulator/cloud/encode-event-frame.ts";
 import { partBytes, wholeBytesPart } from "../../base/parts.ts";
 import { responseBounds } from "../../count-limits.ts";
-import { encodeEventFrame } from "../../net/wire/encode-event-frame.ts";
 import { BedrockEventDecoder } from "./bedrock-events.ts";
 
 const EVENT_BYTES_MAX = 4096;

@@ -1,8 +1,8 @@
 /** The work for a stream of Amazon Bedrock grows no faster than its size, whatever its frames consist of. */
 
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { encodeEventFrame } from "../../../simulator/cloud/encode-event-frame.ts";
 import { responseBounds } from "../../../src/count-limits.ts";
-import { encodeEventFrame } from "../../../src/net/wire/encode-event-frame.ts";
 import type { Canned, Result } from "./lab.ts";
 import { judgeAll, LARGE_DOCUMENT_BYTES } from "./measure.ts";
 import { CPU_MS_PER_MIB, isUnavailable, plainReply, plainRequest, useWarmLab } from "./routes.ts";

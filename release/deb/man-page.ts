@@ -1,6 +1,6 @@
 /** The manual page model-gateway(1), generated from the table of commands. The Debian package installs it. */
 
-import { type Command, EFFECTS } from "./command.ts";
+import { type Command, EFFECTS } from "../../src/cli/command.ts";
 
 export function manPage(
   commands: readonly Command[],
