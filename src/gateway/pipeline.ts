@@ -119,7 +119,7 @@ export class Pipeline<C extends Call, Out> {
       setLease(context, lease);
       return await this.#serve(context);
     } catch (cause) {
-      return transport.reject(call, endpoint, await closeRejected(gateway, context, cause));
+      return transport.reject(context, await closeRejected(gateway, context, cause));
     } finally {
       gateway.inFlight.end();
     }

@@ -17,7 +17,6 @@ import {
   type StreamSource,
   WholeResponse,
 } from "../net/wire/http-message.ts";
-import type { Endpoint } from "../protocols/shared/endpoint.ts";
 import type { ModelRequest } from "../protocols/shared/request.ts";
 import { authenticate, type Caller } from "./admission/authenticate.ts";
 import { addRateHeaders } from "./admission/caller-limits.ts";
@@ -28,8 +27,13 @@ import { type CostReport, costHeaderLines, readCostReport, withCostComment } fro
 import { buildErrorResponse, EVENT_STREAM_LINES, JSON_LINES } from "./endpoints/error-response.ts";
 import type { Gateway } from "./gateway.ts";
 import { claimRequest, type IdempotencyClaimResult } from "./idempotency/idempotent-requests.ts";
-import { droppedFields } from "./request/trace.ts";
-import type { AdmittedRequest, AuthenticatedRequest, ReservedRequest } from "./request-context.ts";
+import { droppedFields, type Trace } from "./request/trace.ts";
+import type {
+  AdmittedRequest,
+  AuthenticatedRequest,
+  RequestContext,
+  ReservedRequest,
+} from "./request-context.ts";
 import { formatChanges } from "./request-policy/apply-request-policy.ts";
 import type { Relay } from "./stream/relay.ts";
 import { WaitingStream } from "./stream/waiting-stream.ts";
@@ -52,7 +56,7 @@ export interface Transport<C extends Call, Out> {
   /** A stream whose request still waits for its limits: keep-alives, then its response. */
   keepWaiting(gateway: Gateway, context: AdmittedRequest<C>, wait: LimitWait<Out>): Promise<Out>;
   /** The rejection has the form of the endpoint's interface. */
-  reject(call: C, endpoint: Endpoint, error: ApiError): Out;
+  reject(context: RequestContext<C>, error: ApiError): Out;
 }
 
 /** A whole response on its way to the client. */
@@ -97,7 +101,16 @@ export const HTTP: Transport<HttpCall, HttpResponse> = {
     return new StreamedResponse(headers.lines, endingAsSettled(gateway, relay, context));
   },
   keepWaiting,
-  reject: (call, endpoint, error) => buildErrorResponse(error, call.requestId, endpoint.api),
+  reject(context, error) {
+    const { call, endpoint, trace, fallback, caller } = context;
+    const { status, headers, body } = buildErrorResponse(error, call.requestId, endpoint.api);
+    const lines = new HeaderWriter(headers);
+    addPolicyHeader(lines, trace);
+    // An error that ends all steps is that of the requested target, and names what became of each step.
+    if (caller !== null && fallback !== null && fallback.step !== null)
+      addStepHeaders(lines, { fallback, caller });
+    return new WholeResponse(status, lines.lines, body);
+  },
 };
 
 /** The headers that every response of an admitted request has. */
@@ -110,15 +123,22 @@ function openHeaders(
   headers.set("x-request-id", call.requestId);
   const dropped = droppedFields(trace);
   if (dropped.length > 0) headers.set("x-gateway-dropped", dropped.join(","));
-  if (trace.policyChanges !== null) headers.set("x-gateway-policy", formatChanges(trace.policyChanges));
+  addPolicyHeader(headers, trace);
   const { requestIdHeader } = endpoint.api;
   if (requestIdHeader !== null) headers.set(requestIdHeader, call.requestId);
   addRateHeaders(headers, limiter, subjects);
   return headers;
 }
 
-/** Which step of a request with fallback has served it: 0 for the requested model in the key's group. */
-function addStepHeaders(headers: HeaderWriter, { fallback, caller }: ReservedRequest): void {
+function addPolicyHeader(headers: HeaderWriter, { policyChanges }: Pick<Trace, "policyChanges">): void {
+  if (policyChanges !== null) headers.set("x-gateway-policy", formatChanges(policyChanges));
+}
+
+/** Which step of a request with fallback has served or rejected it: 0 for the requested model in the key's group. */
+function addStepHeaders(
+  headers: HeaderWriter,
+  { fallback, caller }: Pick<AuthenticatedRequest, "fallback" | "caller">,
+): void {
   if (fallback === null) return;
   headers.set("x-gateway-group", caller.group.name);
   headers.set("x-gateway-step", String(fallback.step?.number ?? 0));

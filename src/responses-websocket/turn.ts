@@ -133,7 +133,7 @@ export const SOCKET: Transport<Turn, void> = {
   sendStream: (_, context, { relay }) => context.call.begin(context, relay),
   // Pings keep the connection alive in the meantime.
   keepWaiting: (_gateway, _context, { serving }) => serving,
-  reject: (turn, _endpoint, error) => turn.host.onRejected(turn, error),
+  reject: ({ call }, error) => call.host.onRejected(call, error),
 };
 
 function readTurn(

@@ -119,6 +119,23 @@ test("if all steps fail, the client receives the error of the first one and noth
   expect(await gateway.records.wallet()).toEqual({ balanceNano: 5_000_000_000n, heldNano: 0n });
 });
 
+test("an error of a step names it, and what its policy has changed", async () => {
+  const gateway = await start({
+    second: "fault/400",
+    policies: [{ name: "short", output_tokens: { max: 16 } }],
+    standard: { request_policy: "short" },
+  });
+  const response = await ask(gateway, { max_completion_tokens: 100 });
+  expect(response.status).toBe(400);
+  const names = ["group", "step", "fallback-reason", "policy"];
+  expect(names.map((name) => response.headers.get(`x-gateway-${name}`))).toEqual([
+    "standard",
+    "1",
+    "failing",
+    "output_tokens=16",
+  ]);
+});
+
 test("a conversation stays on the step that served it, and begins at the first step again later", async () => {
   const gateway = await start({
     first: "sim-fast",
