@@ -54,10 +54,15 @@ export async function checkLimits(db: Db, { asked, rows, truth }: LimitedTraffic
     .reduce((sum, { costNano }) => sum + costNano, 0n);
   const isWithin = spentNano > 0n && spentNano <= WINDOW_NANO;
   return [
-    checked("requests of a limited key in a minute, at most", inMinute, `${RPM}`, inMinute <= RPM),
-    checked("requests of a limited key at once, at most", atOnce, `${CONCURRENCY}`, atOnce <= CONCURRENCY),
+    checkPeak("requests of a limited key in a minute", inMinute, RPM),
+    checkPeak("requests of a limited key at once", atOnce, CONCURRENCY),
     checked("spent in a window of 5 hours", spentNano, `some, at most ${WINDOW_NANO}`, isWithin),
   ];
+}
+
+/** A limit that rejects everything is not exact either. */
+function checkPeak(what: string, peak: number, most: number): Finding {
+  return checked(what, peak, `some, at most ${most}`, peak > 0 && peak <= most);
 }
 
 export interface ReachedRequest {

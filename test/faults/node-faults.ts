@@ -198,7 +198,7 @@ async function compareLedgers(
       tolerated.includes(name) ? figure(what, listed(one, name).length) : none(what, listed(one, name)),
     ),
     ...checkRouting([one]),
-    ...(isTimed ? checkRecovered([one]) : []),
+    ...checkRecovered([one], { isTimed }),
     ...(await checkLimits(cluster.db, { asked: responses, rows, truth })),
     ...(compare?.(rows) ?? []),
     checked("holds left", holdsLeft, "0", holdsLeft === 0),

@@ -6,6 +6,7 @@ import { usageRow } from "../../src/store/usage/usage-row.test-support.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import { createClientRecord } from "./client.ts";
 import { MARKER_HEADERS } from "./killable-gateway.ts";
+import { checkRecovered, wasTimed } from "./ledger-checks.ts";
 import { buildPaidSetup } from "./paid-setup.ts";
 import { buildOracle } from "./price-oracle.ts";
 import { reconcile } from "./reconcile.ts";
@@ -31,6 +32,33 @@ test("a response needs a row; a rejection as an event of a stream does not, if i
     isTimed: false,
   });
   expect(terminalWithoutRow).toEqual(["req_served short", "req_broken short"]);
+});
+
+test("a recovered row is compared with what was produced, also if the machine was too busy for timing", () => {
+  const setup = buildPaidSetup("balance");
+  const stream = { url: "", key: "k", family: "chat", model: "short", stream: true, prompt: "" } as const;
+  const client = { ...createClientRecord(stream), status: 200, requestId: "req_recovered" };
+  const entry = {
+    id: "1",
+    headers: { [MARKER_HEADERS.openai]: client.marker },
+    outputTokens: 100,
+  } as Partial<LedgerEntry> as LedgerEntry;
+  const row = usageRow({ requestId: "req_recovered", outputTokens: 130, flags: ["recovered"] });
+  const one = reconcile({
+    asked: [client],
+    rows: [row],
+    truth: [entry],
+    prices: buildOracle(setup),
+    steps: new StepOracle(setup),
+    groupNames: new Map(),
+    unpaidKeys: new Set(),
+    isTimed: false,
+  });
+  expect(one.recoveredOutput).toEqual({ charged: 130, produced: 100, above: 30 });
+  const findings = checkRecovered([one], { isTimed: false });
+  expect(wasTimed(findings)).toBe(false);
+  expect(findings.filter(({ isRight }) => !isRight).map(({ got }) => got)).toEqual([30]);
+  expect(wasTimed(checkRecovered([one]))).toBe(true);
 });
 
 test("a background response whose client got its id is charged what was produced, and never by estimate", () => {

@@ -176,17 +176,16 @@ export function reconcile(ledgers: Ledgers): Reconciliation {
   for (let i = unheard; i < lonely.length; i++)
     found.rowTwice.push(`${lonely[i]?.requestId} belongs to no request`);
 
-  if (isTimed) {
-    for (const row of rows) {
-      const client = askedById.get(row.requestId);
-      if (client === undefined || !row.flags.includes("recovered")) continue;
-      const { recoveredOutput } = found;
-      const produced = reached.get(client.marker)?.outputTokens ?? 0;
-      recoveredOutput.charged += row.outputTokens;
-      recoveredOutput.produced += produced;
-      recoveredOutput.above += Math.max(0, row.outputTokens - produced);
-      if (client.stream && client.leftAfterMs === null) addUncharged(row, client, found);
-    }
+  // A recovered row has no id of the upstream: what was produced is found by the marker of its client.
+  for (const row of rows) {
+    const client = askedById.get(row.requestId);
+    if (client === undefined || !row.flags.includes("recovered")) continue;
+    const { recoveredOutput } = found;
+    const produced = reached.get(client.marker)?.outputTokens ?? 0;
+    recoveredOutput.charged += row.outputTokens;
+    recoveredOutput.produced += produced;
+    recoveredOutput.above += Math.max(0, row.outputTokens - produced);
+    if (isTimed && client.stream && client.leftAfterMs === null) addUncharged(row, client, found);
   }
   return found;
 }
