@@ -5,8 +5,19 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { buildExplorer } from "../../console/build.ts";
-import { type GatewayOptions, type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
+import {
+  type GatewayOptions,
+  type RunningGateway,
+  startTestGateway,
+  TEST_KEY,
+} from "../support/running-gateway.ts";
 import { closeContexts, contextOptions, type Looks, launchBrowser } from "./browser.ts";
+
+export const EXPLORER_MODELS = {
+  "fast-chat": "sim-fast",
+  broken: "fault/500",
+  "never-ends": "fault/stall@chunk6",
+};
 
 export interface ExplorerUnderTest {
   gateway: RunningGateway;
@@ -79,4 +90,44 @@ export async function setBodyText(page: Page, text: string): Promise<void> {
   await bodyEditor(page).press("Control+a");
   await bodyEditor(page).press("Delete");
   await page.keyboard.insertText(text);
+}
+
+export type OpenArguments = [fragment?: string, key?: string, looks?: Looks];
+
+/** Opens the explorer and enters a key. */
+export async function openExplorer(
+  explorer: ExplorerUnderTest,
+  ...[fragment = "", key = TEST_KEY, looks = {}]: OpenArguments
+): Promise<Page> {
+  const page = await explorer.open(fragment, looks);
+  await page.getByLabel("API key").fill(key);
+  await page.getByText(/^(?:This key can call \d|Invalid API key)/).waitFor();
+  return page;
+}
+
+export const facts = (page: Page) => page.locator(".run-facts");
+
+/** Runs the shown request and waits for its end. */
+export async function run(page: Page): Promise<void> {
+  await startRun(page);
+  await ended(page);
+}
+
+export async function startRun(page: Page): Promise<void> {
+  await page.getByRole("button", { name: /^(?:Run|Send turn)$/ }).click();
+}
+
+export async function ended(page: Page): Promise<void> {
+  await facts(page).getByText("Total", { exact: true }).waitFor();
+}
+
+export async function fact(page: Page, name: string): Promise<string> {
+  const row = facts(page)
+    .locator("div")
+    .filter({ has: page.getByText(name, { exact: true }) });
+  return row.locator("dd").innerText();
+}
+
+export async function setBody(page: Page, body: object): Promise<void> {
+  await setBodyText(page, JSON.stringify(body, null, 2));
 }
