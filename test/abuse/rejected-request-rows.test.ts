@@ -6,6 +6,7 @@ import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { eventually } from "../support/eventually.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
 
@@ -93,7 +94,7 @@ async function sendAll(
 /** Counted rows are written at the end of their minute and at shutdown. */
 async function endProcess({ pid }: AttackTarget): Promise<void> {
   process.kill(pid, "SIGTERM");
-  for (let tries = 0; tries < 1_000 && isRunning(pid); tries++) await Bun.sleep(10);
+  await eventually(() => !isRunning(pid));
 }
 
 function isRunning(pid: number): boolean {

@@ -1,6 +1,7 @@
 /** Long frames of a WebSocket hold the event loop no longer than long bodies: neither their settings nor frames that wait. */
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { eventually } from "../support/eventually.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
 import { type AttackTarget, measureAttack, startAttackTarget } from "./attack-setup.ts";
 
@@ -40,10 +41,10 @@ const list = (element: string, bytes: number) => `[${`${element},`.repeat(bytes 
 async function exchange(frames: readonly string[], count: number): Promise<readonly string[]> {
   received = [];
   for (const frame of frames) socket.send(frame);
-  while (received.length < count) {
+  await eventually(() => {
     if (closed !== "") throw new Error(closed);
-    await Bun.sleep(5);
-  }
+    return received.length >= count;
+  }, 60_000);
   return received;
 }
 

@@ -12,6 +12,8 @@ setDefaultTimeout(180_000);
 /** A dead process is noticed within 15 s, and its responses are polled soon afterwards. */
 const ADOPTED_WITHIN_MS = 40_000;
 const CLIENTS = 4;
+/** Responses that clients create before the next node is replaced: about as many as they create in two seconds. */
+const MORE_RESPONSES = 6;
 
 let postgres: Postgres;
 let cluster: PaidNodes;
@@ -101,6 +103,8 @@ test("a node that is stopped hands its responses over and leaves the list of nod
 /** Clients that create responses at one node and retrieve them from any. */
 class BackgroundLoad {
   readonly begun: BegunResponse[] = [];
+  /** Requests in flight, by node. */
+  readonly #inFlight = new Map<GatewayProcess, number>();
   readonly failures: string[] = [];
   readonly #pickNode: () => GatewayProcess;
   readonly #clients: Promise<void>[];
@@ -116,9 +120,20 @@ class BackgroundLoad {
     await Promise.all(this.#clients);
   }
 
+  /** Waits until the clients have created this many responses more. */
+  async waitForMore(count: number): Promise<void> {
+    const before = this.begun.length;
+    await eventually(() => this.begun.length >= before + count);
+  }
+
+  /** Waits until no request is in flight at a node that is not chosen any more. */
+  async waitUntilIdle(node: GatewayProcess): Promise<void> {
+    await eventually(() => this.#inFlight.get(node) ?? 0, { equals: 0 });
+  }
+
   async #run(): Promise<void> {
     while (!this.#isStopped) {
-      const begun = await this.#attempt(() => cluster.begin(this.#pickNode()));
+      const begun = await this.#attempt(() => this.#useNode((node) => cluster.begin(node)));
       if (begun === null) continue;
       this.begun.push(begun);
       // Every second response is retrieved; the others are left to the nodes.
@@ -130,9 +145,20 @@ class BackgroundLoad {
 
   async #isCompleted(begun: BegunResponse): Promise<boolean> {
     await Bun.sleep(200);
-    const status = await cluster.status(this.#pickNode(), begun);
+    const status = await this.#useNode((node) => cluster.status(node, begun));
     if (!["queued", "in_progress", "completed"].includes(status)) throw new Error(status);
     return status === "completed";
+  }
+
+  async #useNode<T>(work: (node: GatewayProcess) => Promise<T>): Promise<T> {
+    const node = this.#pickNode();
+    const change = (by: number) => this.#inFlight.set(node, (this.#inFlight.get(node) ?? 0) + by);
+    change(1);
+    try {
+      return await work(node);
+    } finally {
+      change(-1);
+    }
   }
 
   async #attempt<T>(work: () => Promise<T>): Promise<T | null> {
@@ -154,20 +180,19 @@ test("nodes are replaced one by one while clients create and retrieve responses"
     return node;
   });
   for (const replaced of [...nodes]) {
-    await Bun.sleep(2_000);
+    await load.waitForMore(MORE_RESPONSES);
     nodes = [...nodes.filter((node) => node !== replaced), await startNode()];
-    // Requests that were sent to it before.
-    await Bun.sleep(500);
+    await load.waitUntilIdle(replaced);
     await cluster.stop(replaced);
   }
-  await Bun.sleep(2_000);
+  await load.waitForMore(MORE_RESPONSES);
   const [killed, ...rest] = nodes;
   nodes = rest;
   if (killed !== undefined) {
-    await Bun.sleep(500);
+    await load.waitUntilIdle(killed);
     await cluster.kill(killed);
   }
-  await Bun.sleep(2_000);
+  await load.waitForMore(MORE_RESPONSES);
   await load.stop();
   expect(load.failures).toEqual([]);
   expect(load.begun.length).toBeGreaterThan(20);

@@ -150,7 +150,8 @@ test("what a killed node had in flight counts in a window before the node starts
   // So many that their holds are only in the journal. Each may cost 0.007 of the 0.05 USD.
   const streams = await Promise.all(Array.from({ length: 6 }, () => send(killed, "slow")));
   expect(streams.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 200]);
-  await Bun.sleep(3_000);
+  // A stream has a hundred events. The journal has the progress of about half of them at least.
+  await eventually(() => upstream.ledger.entries().every(({ eventsSent }) => eventsSent >= 70));
   process.kill(killed.pid, "SIGKILL");
   await Promise.all(streams.map((stream) => stream.text().catch(() => "")));
   // The other node is on the same machine: it notices at once that the process has ended.

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type Db, openDb } from "../../src/store/engine/db.ts";
 import { SCHEMA_KNOWN } from "../../src/store/migrations/index.ts";
+import { eventually } from "../support/eventually.ts";
 import { type GatewayProcess, startGatewayProcess } from "../support/gateway-process.ts";
 import { type LoadBalancer, startLoadBalancer } from "../support/load-balancer.ts";
 import { buildNextVersion, type NextVersion } from "../support/next-version.ts";
@@ -231,7 +232,8 @@ test("nodes are upgraded and rolled back one by one without a failed request", a
   await replaceAll(next.program);
   expect(await readSchema()).toBe(next.schema);
   await replaceAll();
-  await Bun.sleep(200);
+  const before = load.responses;
+  await eventually(() => load.responses > before + HTTP_CLIENTS);
   await load.stop();
   for (const node of nodes) await stopNode(node);
   expect(load.failures).toEqual([]);

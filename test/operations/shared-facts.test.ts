@@ -240,6 +240,7 @@ test("wrong passwords for one account count on all nodes together", async () => 
     return code;
   };
   for (let i = 0; i < 7; i += 1) expect(await attempt(nodes[0])).toBe("wrong_credentials");
+  // Each node writes and reads counts a few times a second.
   await Bun.sleep(1_000);
   const codes: string[] = [];
   for (let i = 0; i < 5; i += 1) codes.push(await attempt(nodes[1]));
