@@ -8,6 +8,7 @@ import { limits } from "../../src/config/limits/product-limits.ts";
 import { BillingFaults } from "../../src/observe/billing-faults.ts";
 import { toUsageRow } from "../../src/store/usage/usage-row.ts";
 import { SELECT_USAGE } from "../../src/store/usage/usage-values.ts";
+import { eventually } from "../support/eventually.ts";
 import { startTestGateway } from "../support/running-gateway.ts";
 import type { ClientRecord } from "./client.ts";
 import { checked, type Fault, figure, none } from "./fault.ts";
@@ -84,7 +85,7 @@ export const clockSteps: Fault = {
         await Bun.sleep(STEP_MS);
         responses.push(...(await traffic.stop()));
       }
-      while (gateway.simulator.ledger.totals().inFlight > 0) await Bun.sleep(10);
+      await eventually(() => gateway.simulator.ledger.totals().inFlight, { equals: 0 });
       await gateway.usageRows();
       const rows = (await db.sql.text(SELECT_USAGE, [])).map(toUsageRow);
       const truth = gateway.simulator.ledger.entries();

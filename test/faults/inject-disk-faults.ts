@@ -1,5 +1,7 @@
 /** Faults of the disk, injected into the system calls of a running process by strace. */
 
+import { eventually } from "../support/eventually.ts";
+
 export interface Injection {
   /** Of the store and its log, or of any file of the process. */
   paths: readonly string[];
@@ -29,11 +31,10 @@ export async function whileInjecting(
   const reading = (async () => {
     for await (const chunk of strace.stderr) said += decoder.decode(chunk, { stream: true });
   })();
-  const untilMs = performance.now() + ATTACH_WITHIN_MS;
-  while (!said.includes("attached")) {
-    if (strace.exitCode !== null || performance.now() > untilMs) throw new Error(`strace: ${said}`);
-    await Bun.sleep(10);
-  }
+  await eventually(() => {
+    if (strace.exitCode !== null) throw new Error(`strace: ${said}`);
+    return said.includes("attached");
+  }, ATTACH_WITHIN_MS);
   try {
     await work();
   } finally {

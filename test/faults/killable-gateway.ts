@@ -11,6 +11,7 @@ import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type Db, type Engine, openDb, transaction } from "../../src/store/engine/db.ts";
 import { toUsageRow, type UsageRow } from "../../src/store/usage/usage-row.ts";
 import { SELECT_USAGE } from "../../src/store/usage/usage-values.ts";
+import { eventually } from "../support/eventually.ts";
 import { type GatewayProcess, runCommand, startGatewayProcess } from "../support/gateway-process.ts";
 import { startPostgres } from "../support/postgres.ts";
 
@@ -126,11 +127,8 @@ export async function openRig(store: Engine, fileOf: (simulatorUrl: string) => o
       return Number(row?.n);
     },
     async takeTruth() {
-      const untilMs = performance.now() + QUIET_WITHIN_MS;
-      while (simulator.ledger.totals().inFlight > 0) {
-        if (performance.now() > untilMs) throw new Error("the simulator still has requests under way");
-        await Bun.sleep(10);
-      }
+      const quiet = { equals: 0, withinMs: QUIET_WITHIN_MS };
+      await eventually(() => simulator.ledger.totals().inFlight, quiet);
       const entries = simulator.ledger.entries();
       simulator.ledger.reset();
       return entries;

@@ -11,6 +11,7 @@ import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
 import { type Db, openDb } from "../../src/store/engine/db.ts";
 import { toUsageRow, type UsageRow } from "../../src/store/usage/usage-row.ts";
 import { SELECT_USAGE } from "../../src/store/usage/usage-values.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   type GatewayProcess,
   type Run,
@@ -310,11 +311,7 @@ export class NodeCluster {
   /** The requests that reached the simulator since the last call, when it has none in flight. */
   async takeTruth(): Promise<LedgerEntry[]> {
     const { ledger } = this.simulator;
-    const untilMs = performance.now() + QUIET_WITHIN_MS;
-    while (ledger.totals().inFlight > 0) {
-      if (performance.now() > untilMs) throw new Error("the simulator still has requests in flight");
-      await Bun.sleep(10);
-    }
+    await eventually(() => ledger.totals().inFlight, { equals: 0, withinMs: QUIET_WITHIN_MS });
     const entries = ledger.entries();
     const { requests } = ledger.totals();
     // A charge without an entry would look like a charge for nothing.

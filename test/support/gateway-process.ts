@@ -1,6 +1,7 @@
 /** The product as a user runs it: `bin/model-gateway` in a new folder, with its output recorded. */
 
 import { join, resolve } from "node:path";
+import { eventually } from "./eventually.ts";
 
 const PROGRAM = resolve(import.meta.dir, "../..");
 const READY_WITHIN_MS = 90_000;
@@ -33,14 +34,12 @@ export async function startGatewayProcess(options: CommandOptions): Promise<Gate
   const output = collectOutput(child.stdout, child.stderr);
   const exited = child.exited;
   const ready = /API +(http:\/\/\S+)\/v1/;
-  const deadlineMs = performance.now() + READY_WITHIN_MS;
-  while (!ready.test(output.text())) {
-    if (child.exitCode !== null || performance.now() > deadlineMs) {
-      child.kill("SIGKILL");
-      await output.ended;
-      throw new Error(`the gateway did not start:\n${output.text()}`);
-    }
-    await Bun.sleep(5);
+  const hasEnded = () => ready.test(output.text()) || child.exitCode !== null;
+  const ended = await eventually(hasEnded, READY_WITHIN_MS).catch((error: Error) => error);
+  if (!ready.test(output.text())) {
+    child.kill("SIGKILL");
+    await output.ended;
+    throw new Error(`the gateway did not start:\n${output.text()}`, { cause: ended });
   }
   return {
     pid: child.pid,

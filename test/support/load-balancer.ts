@@ -4,8 +4,10 @@
  */
 
 import type { Socket } from "bun";
+import { eventually } from "./eventually.ts";
 
 const CHECK_INTERVAL_MS = 50;
+const READY_WITHIN_MS = 120_000;
 
 interface Peer {
   other: Socket<Peer> | null;
@@ -62,10 +64,10 @@ export function startLoadBalancer(): LoadBalancer {
     url: `http://127.0.0.1:${listener.port}`,
     async add(url) {
       ready.set(url, false);
-      while (!ready.get(url)) {
+      await eventually(async () => {
         await check(url);
-        await Bun.sleep(10);
-      }
+        return ready.get(url);
+      }, READY_WITHIN_MS);
     },
     remove: (url) => void ready.delete(url),
     stop() {

@@ -4,6 +4,7 @@ import { chownSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
+import { eventually } from "./eventually.ts";
 import { freePort } from "./postgres.ts";
 
 const READY_WITHIN_MS = 10_000;
@@ -42,12 +43,10 @@ max_client_conn = 200
   const identity = useUnprivileged(folder, file);
   const start = async () => {
     const child = Bun.spawn([...identity, "pgbouncer", "-q", file], { stdout: "ignore", stderr: "ignore" });
-    const deadlineMs = performance.now() + READY_WITHIN_MS;
-    while (!(await responds(url.href))) {
-      if (child.exitCode !== null || performance.now() > deadlineMs)
-        throw new Error("PgBouncer did not start");
-      await Bun.sleep(20);
-    }
+    await eventually(() => {
+      if (child.exitCode !== null) throw new Error("PgBouncer did not start");
+      return responds(url.href);
+    }, READY_WITHIN_MS);
     return child;
   };
   let child = await start();

@@ -7,6 +7,7 @@ import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, w
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
+import { eventually } from "./eventually.ts";
 import { findFastFolder } from "./fast-folder.ts";
 import { findBinaries, freePort, installPostgres } from "./postgres.ts";
 
@@ -96,12 +97,13 @@ export class PostgresServer {
       ],
       { cwd: this.folder, stdin: "ignore", stdout: "ignore", stderr: log },
     );
-    const deadlineMs = performance.now() + READY_WITHIN_MS;
-    while (!(await this.#responds())) {
-      if (this.#child.exitCode !== null || performance.now() > deadlineMs)
-        throw new Error(`PostgreSQL did not start: ${await log.text()}`);
-      await Bun.sleep(20);
-    }
+    const child = this.#child;
+    await eventually(async () => {
+      if (child.exitCode !== null) throw new Error("it ended");
+      return this.#responds();
+    }, READY_WITHIN_MS).catch(async (cause: unknown) => {
+      throw new Error(`PostgreSQL did not start: ${await log.text()}`, { cause });
+    });
   }
 
   /** `immediate`: as after a crash, without a checkpoint. */
