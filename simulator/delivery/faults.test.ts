@@ -1,4 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { eventually } from "../../test/support/eventually.ts";
 import { startSimulator } from "../simulator.ts";
 import { rawPost } from "./raw-client.test-support.ts";
 
@@ -107,10 +108,10 @@ describe("a connection", () => {
   test("with fault/blackhole stays open until the client disconnects", async () => {
     const leave = new AbortController();
     const response = post(CHAT, "fault/blackhole", false, { signal: leave.signal }).catch(() => "left");
-    while (simulator.ledger.totals().inFlight === 0) await Bun.sleep(1);
+    await eventually(() => simulator.ledger.totals().inFlight > 0);
     leave.abort();
     expect(await response).toBe("left");
-    while (simulator.ledger.totals().inFlight > 0) await Bun.sleep(1);
+    await eventually(() => simulator.ledger.totals().inFlight, { equals: 0 });
     expect(simulator.ledger.last()).toMatchObject({ finished: false, abortedByClient: true });
   });
 

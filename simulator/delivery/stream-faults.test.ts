@@ -1,4 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { eventually } from "../../test/support/eventually.ts";
 import { startSimulator } from "../simulator.ts";
 import { rawPost } from "./raw-client.test-support.ts";
 
@@ -30,7 +31,7 @@ const count = (text: string, part: string): number => text.split(part).length - 
 
 /** The ledger records a disconnect only when the runtime reports it. */
 async function settled() {
-  while (simulator.ledger.totals().inFlight > 0) await Bun.sleep(1);
+  await eventually(() => simulator.ledger.totals().inFlight, { equals: 0 });
   return simulator.ledger.last();
 }
 

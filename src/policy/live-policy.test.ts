@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { eventually } from "../../test/support/eventually.ts";
 import { type LogFields, openLog } from "../observe/log.ts";
 import { NO_LIMITS } from "../records/limits.ts";
 import {
@@ -170,7 +171,7 @@ describe("the live policy", () => {
     policy = await open({ ...db, sql: respondingAfter(() => wait) }, 2, 60);
     wait = new Promise(() => {});
     const startedMs = performance.now();
-    while (logged.length < 3) await Bun.sleep(1);
+    await eventually(() => logged.length >= 3);
     // Three checks were abandoned, each after its time.
     expect(performance.now() - startedMs).toBeGreaterThan(170);
   });
@@ -203,7 +204,7 @@ describe("the live policy", () => {
     policy.close();
     policy = await open(db, 1);
     await putAccount(db, account("v1:nobody:AAAA"));
-    while (logged.length === 0) await Bun.sleep(1);
+    await eventually(() => logged.length > 0);
     expect(logged[0]).toMatchObject({ level: "error", event: "policy_refresh_failed" });
   });
 });

@@ -234,6 +234,7 @@ describe("a password reset", () => {
     const { url } = await admin.call("admin.links.create", { body: { purpose: "reset", email } });
     const token = tokenIn(url);
     const { access } = await stranger().call("links.read", { body: { token } });
+    // The keys are created in a later millisecond than the one of the list.
     await Bun.sleep(5);
     const later = await makeAccess(email);
     const { secret } = await rotated.browser.call("keys.rotate", {

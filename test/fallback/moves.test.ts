@@ -1,6 +1,7 @@
 /** What a request keeps when it moves to another step, and what it leaves behind. */
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { createTokenClient } from "../support/console-client.ts";
 import { type PaidGateway, PRICE } from "../support/paid-gateway.ts";
 import { asRecord } from "../support/sse-text.ts";
@@ -137,10 +138,10 @@ test("an error of a step names it, and what its policy has changed", async () =>
 });
 
 test("a conversation stays on the step that served it, and begins at the first step again later", async () => {
-  const gateway = await start({
-    first: "sim-fast",
-    steps: [{ group: "standard", when: ["failing"], stay: "2s" }],
-  });
+  let offsetMs = 0;
+  const clock: Clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + offsetMs };
+  const setup = { first: "sim-fast", steps: [{ group: "standard", when: ["failing"], stay: "60s" }] };
+  const gateway = await start(setup, { clock });
   const session = { "session-id": "conversation-1" };
   gateway.simulator.force("500", 1);
   const moved = await readServed(gateway, await ask(gateway, {}, session));
@@ -148,7 +149,7 @@ test("a conversation stays on the step that served it, and begins at the first s
   const stays = await ask(gateway, {}, session);
   expect(stays.headers.get("x-gateway-fallback-reason")).toBe("failing");
   expect((await readServed(gateway, stays)).group).toBe("standard");
-  await Bun.sleep(2_300);
+  offsetMs = 60_000;
   expect((await readServed(gateway, await ask(gateway, {}, session))).group).toBe("saver");
 });
 

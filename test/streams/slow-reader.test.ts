@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { type Simulator, startSimulator } from "../../simulator/simulator.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, untilStill } from "../support/eventually.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 import { type SpawnedGateway, spawnGateway } from "../support/spawned-gateway.ts";
 import { asRecord } from "../support/sse-text.ts";
@@ -47,7 +47,7 @@ describe("clients that never read", () => {
     const beforeBytes = gateway.residentBytes();
     const clients = Array.from({ length: CLIENTS }, () => open(gateway.url, "large", true));
     await eventually(() => simulator.ledger.totals().inFlight, { equals: CLIENTS });
-    await standsStill(() => eventsSent(simulator));
+    await untilStill(() => eventsSent(simulator), 500);
 
     // Sent data is in the kernel's socket buffers on both sides of the gateway.
     const sentBytes = (eventsSent(simulator) * EVENT_BYTES) / CLIENTS;
@@ -142,17 +142,4 @@ function eventsSent(simulator: Simulator): number {
   return simulator.ledger.entries().reduce((sum, { model, eventsSent: sent }) => {
     return model === MODELS.large ? sum + sent : sum;
   }, 0);
-}
-
-/** Waits until a count stops growing. */
-async function standsStill(count: () => number): Promise<void> {
-  let last = -1;
-  let same = 0;
-  await eventually(async () => {
-    const now = count();
-    same = now === last ? same + 1 : 0;
-    last = now;
-    await Bun.sleep(50);
-    return same >= 10;
-  });
 }

@@ -37,6 +37,18 @@ export async function eventually<T>(
   }
 }
 
+/** Waits until a count has not changed for this long, and returns it. */
+export async function untilStill(count: () => number, forMs: number): Promise<number> {
+  let last = count();
+  let sinceMs = performance.now();
+  return eventually(() => {
+    const now = count();
+    if (now !== last) sinceMs = performance.now();
+    last = now;
+    return performance.now() - sinceMs >= forMs ? now : null;
+  });
+}
+
 function isObserved<T>(value: T): value is Observed<T> {
   return value !== false && value !== null && value !== undefined;
 }

@@ -10,18 +10,19 @@ export interface RawHttpResponse {
 }
 
 const TIMEOUT_MS = 15_000;
+const CONTINUE = "HTTP/1.1 100 Continue\r\n\r\n";
 
 /** Sends the text and reads one response. `after` runs once the text is sent: it may send more. */
 export function rawRequest(
   url: string,
   request: string | Uint8Array,
-  after: (socket: Socket) => void = () => {},
+  after: (socket: Socket, received: () => Buffer) => void = () => {},
 ): Promise<RawHttpResponse> {
   const { port, hostname } = new URL(url);
   return new Promise((resolve, reject) => {
     let received: Buffer = Buffer.alloc(0);
     const socket = connect(Number(port), hostname, () => {
-      socket.write(request, () => after(socket));
+      socket.write(request, () => after(socket, () => received));
     });
     const timer = setTimeout(() => finish(), TIMEOUT_MS);
     const finish = (): void => {
@@ -45,9 +46,10 @@ export function readHeader(response: Pick<RawHttpResponse, "head">, name: string
 }
 
 function parseResponse(received: Buffer): RawHttpResponse | null {
-  const end = received.indexOf("\r\n\r\n");
+  const start = received.indexOf(CONTINUE) === 0 ? CONTINUE.length : 0;
+  const end = received.indexOf("\r\n\r\n", start);
   if (end < 0) return null;
-  const head = received.toString("latin1", 0, end).replaceAll("\r\n", "\n");
+  const head = received.toString("latin1", start, end).replaceAll("\r\n", "\n");
   return { status: Number(head.split(" ")[1]), head, body: received.toString("utf8", end + 4) };
 }
 

@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { revokeKey } from "../../src/store/policy/keys.ts";
 import { expectEnvelope } from "../support/error-envelope.ts";
-import { eventually } from "../support/eventually.ts";
+import { eventually, untilStill } from "../support/eventually.ts";
 import { type RawHttpResponse, rawRequest, readHeader } from "../support/raw-http.ts";
 import { openRawSocket } from "../support/raw-socket.ts";
 import {
@@ -279,14 +279,7 @@ test("a message over the rate limit gets an error on its own lane", async () => 
 async function standstill({ simulator }: RunningGateway): Promise<number> {
   const sent = () => simulator.ledger.last()?.eventsSent ?? 0;
   await eventually(() => sent() > 0);
-  let before = -1;
-  await eventually(async () => {
-    const stands = before === sent();
-    before = sent();
-    await Bun.sleep(100);
-    return stands;
-  });
-  return before;
+  return untilStill(sent, 100);
 }
 
 describe("a client", () => {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { eventually } from "../../../test/support/eventually.ts";
 import { type Db, openDb } from "../../store/engine/db.ts";
 import { migrate } from "../../store/engine/migrate.ts";
 import { usageRow } from "../../store/usage/usage-row.test-support.ts";
@@ -65,16 +66,16 @@ describe("unpaid usage rows", () => {
   test("are written without a flush after the batching delay", async () => {
     const rows = openTill({ unpaidRowDelayMs: 1 });
     rows.push(row("r1"));
-    while ((await stored()).length === 0) await Bun.sleep(1);
+    await eventually(async () => (await stored()).length, { equals: 1 });
     rows.push(row("r2"));
-    while ((await stored()).length === 1) await Bun.sleep(1);
+    await eventually(async () => (await stored()).length, { equals: 2 });
     expect(writes).toBe(2);
   });
 
   test("are written at once when a batch is full, and a batch is never larger", async () => {
     const rows = openTill({ batchMax: 2 });
     for (const id of ["r1", "r2", "r3", "r4"]) rows.push(row(id));
-    while ((await stored()).length < 4) await Bun.sleep(1);
+    await eventually(async () => (await stored()).length, { equals: 4 });
     expect(writes).toBe(2);
   });
 
@@ -101,10 +102,10 @@ describe("while the database rejects writes", () => {
     const rows = openTill({ unpaidRowDelayMs: 1, batchMax: 2 });
     isAway = true;
     for (const id of ["r1", "r2", "r3"]) rows.push(row(id));
-    while (failures < 3) await Bun.sleep(1);
+    await eventually(() => failures >= 3);
     expect(rows.logged).toMatchObject([{ event: "billing_write_failed", fields: { rows: 2 } }]);
     isAway = false;
-    while ((await stored()).length < 3) await Bun.sleep(1);
+    await eventually(async () => (await stored()).length, { equals: 3 });
     expect(rows.logged.at(-1)?.event).toBe("billing_write_succeeded");
     await rows.flush();
     expect(await stored()).toEqual(["r1", "r2", "r3"]);

@@ -531,6 +531,7 @@ eachEngine(({ open, emptyUrl }) => {
     await forgetful.hold(buildHoldRequest("r2"));
     await insertUsage(db, [usageRow({ requestId: "r2", outcome: "refused", costNano: 0n, chargedNano: 0n })]);
     const billingEngine = makeBilling(db, { processId: "inc_new" });
+    // The hold is older than `orphanMs`.
     await Bun.sleep(2);
     const recovery = await recover(db, billingEngine, { limits: { ...limits.recovery, orphanMs: 0 } });
     expect((await readWallet(db, "u1")).heldNano).toBeGreaterThan(0n);
@@ -551,6 +552,7 @@ eachEngine(({ open, emptyUrl }) => {
     await forgetful.hold(buildHoldRequest("r1"));
     forgetful.push({ ...buildTestSettlement("r1", 0n).row, outcome: "refused", payer: null });
     await forgetful.flush();
+    // The hold is older than `orphanMs`.
     await Bun.sleep(2);
     const recovery = await recover(db, billingEngine, { limits: { ...limits.recovery, orphanMs: 0 } });
     expect((await readWallet(db, "u1")).heldNano).toBeGreaterThan(0n);

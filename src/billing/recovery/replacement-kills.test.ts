@@ -221,7 +221,7 @@ eachEngine(({ open }) => {
           await holdAndSend(engine, id, payBy(before, user));
           const much = { ...payBy(after, user), wantedNano: 20_000n, leastNano: 20_000n };
           expect((await engine.replaceHold(next(id, much))).kind).toBe("short");
-          await Bun.sleep(10);
+          await progressWritten(engine);
           await engine.flush();
           await restart();
           // The old hold stands, and no account is processing the request.

@@ -2,6 +2,7 @@
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { eachEngine, onPostgres } from "../../../test/support/each-engine.ts";
+import { eventually } from "../../../test/support/eventually.ts";
 import { makeTariff } from "../../money/tariff.ts";
 import { userRecord } from "../../records/records.test-support.ts";
 import type { Db } from "../../store/engine/db.ts";
@@ -158,33 +159,35 @@ eachEngine(({ open }) => {
 /** Delays one transaction until it is continued; `isChosen` is called for each. */
 function delayOne(db: Db) {
   const { promise, resolve } = Promise.withResolvers<void>();
+  const ended = Promise.withResolvers<void>();
   let isArmed = false;
   const delayed: Db = {
     ...db,
     begin: (mode, work) => {
       if (!isArmed) return db.begin(mode, work);
       isArmed = false;
-      return db.begin(mode, async (tx) => {
+      const delayedWork = db.begin(mode, async (tx) => {
         await promise;
         return work(tx);
       });
+      return delayedWork.finally(ended.resolve);
     },
   };
-  return { delayed, arm: () => (isArmed = true), proceed: resolve };
+  return { delayed, arm: () => (isArmed = true), proceed: resolve, ended: ended.promise };
 }
 
 onPostgres(({ open }) => {
   test("a transaction that is repeated does not replace the hold that its repetition has made", async () => {
     const db = await open();
     await addFunds(db, "u1", 1_000n);
-    const { delayed, arm, proceed } = delayOne(db);
+    const { delayed, arm, proceed, ended } = delayOne(db);
     const engine = makeBilling(delayed, { limits: { ...fast, transactionMs: 100, holdTimeoutMs: 5_000 } });
     await engine.hold(buildHoldRequest("one"));
     arm();
     expect((await engine.replaceHold(next("one"))).kind).toBe("held");
     engine.recordDispatch("one", "acc_2", "upstream-2");
     engine.checkpoint("one", 7);
-    await Bun.sleep(10);
+    await eventually(async () => (await findHolds(db, ["one"])).get("one")?.outputTokens, { equals: 7 });
     await engine.flush();
     const before = await findHolds(db, ["one"]);
     expect(before.get("one")).toMatchObject({
@@ -193,7 +196,7 @@ onPostgres(({ open }) => {
       tariffId: NEXT_TARIFF.id,
     });
     proceed();
-    await Bun.sleep(200);
+    await ended;
     expect(await findHolds(db, ["one"])).toEqual(before);
     expect(await readWallet(db, "u1")).toEqual({ balanceNano: 1_000n, heldNano: 1_000n });
     await engine.stop();
@@ -204,8 +207,12 @@ onPostgres(({ open }) => {
     await addFunds(db, "u1", 1_000n);
     const { promise, resolve } = Promise.withResolvers<void>();
     let isHeldBack = false;
+    let held = 0;
     const text: Db["sql"]["text"] = async (statement, values) => {
-      if (isHeldBack && statement.includes("UPDATE hold SET state")) await promise;
+      if (isHeldBack && statement.includes("UPDATE hold SET state")) {
+        held++;
+        await promise;
+      }
       return db.sql.text(statement, values);
     };
     const sql: Db["sql"] = Object.assign((...of: Parameters<Db["sql"]>) => db.sql(...of), {
@@ -217,8 +224,9 @@ onPostgres(({ open }) => {
     await engine.hold(buildHoldRequest("one"));
     isHeldBack = true;
     engine.recordDispatch("one", "acc_1", "upstream-1");
-    await Bun.sleep(20);
+    await eventually(() => held > 0);
     const replaced = engine.replaceHold(next("one"));
+    // A replacement that does not wait for the progress would be visible by then.
     await Bun.sleep(50);
     expect((await findHolds(db, ["one"])).get("one")).toMatchObject({ tariffId: TARIFF.id });
     resolve();

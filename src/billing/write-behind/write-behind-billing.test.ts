@@ -554,6 +554,7 @@ test("a row whose wallet reservation is gone stays in the journal until the data
   begun = 0;
   const flushed = billing.flush();
   await eventually(() => begun > 1);
+  // The journal would have dropped the row by then.
   await Bun.sleep(20);
   expect(journals(billing)).not.toEqual([]);
   expect(billing.findUnbookedRow("r1")).not.toBeNull();

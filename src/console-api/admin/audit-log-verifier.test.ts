@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { eventually } from "../../../test/support/eventually.ts";
 import { AuditLogVerifier } from "./audit-log-verifier.ts";
 
 /** Verifications end when the test ends them. */
@@ -31,8 +32,7 @@ test("one verification runs at a time, and all that were requested meanwhile sha
   setClock(5);
   end(0);
   expect((await first).atMs).toBe(0);
-  await Bun.sleep(0);
-  expect(begun()).toBe(2);
+  await eventually(begun, { equals: 2 });
   end(1);
   expect((await Promise.all(others)).map(({ atMs }) => atMs)).toEqual(Array(20).fill(5));
   expect(begun()).toBe(2);
@@ -47,19 +47,19 @@ test("a recent result needs no verification for a minute", async () => {
   expect((await verifier.readRecent()).atMs).toBe(0);
   setClock(60_000);
   const later = verifier.readRecent();
-  await Bun.sleep(0);
+  await eventually(begun, { equals: 2 });
   end(1);
   expect((await later).atMs).toBe(60_000);
   expect(begun()).toBe(2);
 });
 
 test("after a failed verification the next one runs", async () => {
-  const { verifier, end, fail } = openVerifier();
+  const { verifier, begun, end, fail } = openVerifier();
   const failed = verifier.verify();
   const next = verifier.verify();
   fail(0);
   await expect(failed).rejects.toThrow("lost");
-  await Bun.sleep(0);
+  await eventually(begun, { equals: 2 });
   end(1);
   expect((await next).rows).toBe(1);
 });

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { eventually } from "../../../test/support/eventually.ts";
 import { CallerTurns } from "./caller-turns.ts";
 
 /** Operations that end when the test ends them, in the order in which they began. */
@@ -20,11 +21,11 @@ test("operations of one caller run a few at once, in their order, and others do 
   expect(begun).toEqual(["a1", "a2", "b1"]);
   end("a2");
   await reads[1];
-  await Bun.sleep(0);
+  await eventually(() => begun.length, { equals: 4 });
   expect(begun).toEqual(["a1", "a2", "b1", "a3"]);
   for (const name of ["a1", "a3", "b1"]) end(name);
   await reads[0];
-  await Bun.sleep(0);
+  await eventually(() => begun.includes("a4"));
   end("a4");
   expect(await Promise.all(reads)).toEqual(["a1", "a2", "a3", "a4", "b1"]);
 });
@@ -38,12 +39,12 @@ test("a failed operation passes its turn on", async () => {
 });
 
 test("too many waiting operations of a caller are rejected", async () => {
-  const { run, end } = openWork(new CallerTurns({ runningMax: 1, waitingMax: 1 }));
+  const { begun, run, end } = openWork(new CallerTurns({ runningMax: 1, waitingMax: 1 }));
   const reads = [run("a", "a1"), run("a", "a2")];
   await expect(run("a", "a3")).rejects.toMatchObject({ code: "rate_limit_exceeded" });
   end("a1");
   await reads[0];
-  await Bun.sleep(0);
+  await eventually(() => begun.includes("a2"));
   end("a2");
   expect(await Promise.all(reads)).toEqual(["a1", "a2"]);
 });

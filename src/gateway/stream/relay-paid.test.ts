@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { eventually } from "../../../test/support/eventually.ts";
 import { ApiError } from "../../errors.ts";
 import {
   COMPLETED,
@@ -149,7 +150,7 @@ describe("a client that disconnects just before the terminal event", () => {
 
   test("is drained only for a short time", async () => {
     const { it, state } = await leftAt(ITEM_DONE, { timing: { ...TIMING, endingDrainMs: 1 } });
-    while (it.ends.length === 0) await Bun.sleep(1);
+    await eventually(() => it.ends.length > 0);
     expect(it.ends).toMatchObject([{ kind: "client_gone", reader: { usage: null } }]);
     expect([it.upstreamState.cancelled, state.count]).toEqual([true, 0]);
   });
@@ -212,7 +213,7 @@ describe("a drain after a disconnect before the first event", () => {
     const { it } = await leftEarly();
     it.pass(TIMING.drainOnDisconnectMs);
     it.push(delta("a"));
-    while (it.ends.length === 0) await Bun.sleep(1);
+    await eventually(() => it.ends.length > 0);
     expect(it.upstreamState.cancelled).toBe(true);
   });
 });
@@ -294,7 +295,7 @@ describe("a drain", () => {
     it.push(delta("a"));
     await it.read();
     await it.disconnect();
-    while (it.ends.length === 0) await Bun.sleep(1);
+    await eventually(() => it.ends.length > 0);
     expect(state.count).toBe(0);
   });
 

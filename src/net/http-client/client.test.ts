@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
-import { eventually } from "../../../test/support/eventually.ts";
+import { eventually, untilStill } from "../../../test/support/eventually.ts";
 import { freeBytes } from "../../base/bytes.ts";
 import type { Deadline, Deadlines } from "../../base/deadlines.ts";
 import { wholePart } from "../../base/parts.ts";
@@ -528,11 +528,7 @@ describe("pausing an exchange", () => {
     };
     await eventually(() => sent > 0);
     // Until both buffers are full.
-    const held = await eventually(async () => {
-      const before = sent;
-      await Bun.sleep(100);
-      return sent === before ? sent : null;
-    });
+    const held = await untilStill(() => sent, 100);
     // The capacity of the two kernel buffers, and one read.
     expect(held).toBeLessThan(16 * 1_048_576);
     exchange.resume();

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { eventually } from "../../../test/support/eventually.ts";
+import { eventually, untilStill } from "../../../test/support/eventually.ts";
 import { wholePart } from "../../base/parts.ts";
 import type { HttpClient, OutgoingRequest, StreamedBody } from "./contract.ts";
 import {
@@ -217,8 +217,7 @@ describe("a streamed upload", () => {
     };
     const { exchange } = post(client(), server.port, body);
     await eventually(() => pulled > 1);
-    await Bun.sleep(200);
-    expect(pulled).toBeLessThan(16);
+    expect(await untilStill(() => pulled, 200)).toBeLessThan(16);
     exchange.abort();
     await eventually(() => cancelled);
   });

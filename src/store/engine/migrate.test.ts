@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { eachEngine, onPostgres } from "../../../test/support/each-engine.ts";
+import { eventually } from "../../../test/support/eventually.ts";
 import { MIGRATIONS, type Migration } from "../migrations/index.ts";
 import { registerProcess } from "../money/processes.ts";
 import { findUsage } from "../usage/usage.ts";
@@ -88,6 +89,7 @@ eachEngine(({ emptyUrl, open }) => {
     await transaction(writer, async (tx) => {
       await insertUsage(tx, [row]);
       migrated = migrate(db, [...MIGRATIONS, rewrites]);
+      // The migration waits for this transaction by then; SQLite has no list of waiting writers.
       await Bun.sleep(200);
     });
     await migrated;
@@ -179,7 +181,12 @@ onPostgres(({ emptyUrl }) => {
     await transaction(other, async (tx) => {
       await tx.sql`SELECT name FROM setting`;
       migrated = migrate(db, [...MIGRATIONS, addColumn]);
-      await Bun.sleep(100);
+      await eventually(async () => {
+        const waiting = await tx.sql`
+          SELECT 1 FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
+          WHERE NOT granted AND datname = current_database() AND relation = 'setting'::regclass`;
+        return waiting.length > 0;
+      });
       // Queues behind the migration until that gives up.
       const startedMs = performance.now();
       await db.sql`SELECT name FROM setting`;

@@ -96,6 +96,7 @@ describe.each([
       }
     });
     await expect(slow).rejects.toBeInstanceOf(StoreSilent);
+    // The abandoned work would have written by then.
     await Bun.sleep(150);
     expect(await db.sql`SELECT n FROM t WHERE id = 2`).toEqual(before);
   });

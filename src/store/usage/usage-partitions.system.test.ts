@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { eventually } from "../../../test/support/eventually.ts";
 import { type Postgres, startPostgres } from "../../../test/support/postgres.ts";
 import { RowRemoval } from "../../billing/maintenance/remove-rows.ts";
 import { type Db, openDb, transaction } from "../engine/db.ts";
@@ -141,7 +142,7 @@ test("writers and readers continue while partitions are created", async () => {
     }
   };
   const writers = nodes.map(write);
-  while (written.length < 20) await Bun.sleep(5);
+  await eventually(() => written.length >= 20);
   for (let isPartitioned = false; !isPartitioned; ) {
     try {
       await createPartitionsAhead({ db, nowMs: Date.now(), lease }, 7 * DAY_MS);
@@ -152,7 +153,7 @@ test("writers and readers continue while partitions are created", async () => {
     }
   }
   const count = written.length;
-  while (written.length < count + 20) await Bun.sleep(5);
+  await eventually(() => written.length >= count + 20);
   isDone = true;
   await Promise.all(writers);
   for (const node of nodes) await node.close();
