@@ -39,8 +39,11 @@ test.each(GEMINI_MEDIA_EXAMPLES)("the data of Gemini's `$name` does not count as
   expect(textBytes).toBeLessThan(200);
 });
 
-test("text that looks like an image is counted as text", () => {
-  const body = chat(`data:image/png;base64,${BASE64}`);
+test.each([
+  ["a text", `data:image/png;base64,${BASE64}`],
+  ["an address that is no data URL", [{ type: "image_url", image_url: { url: `x;base64,${BASE64}` } }]],
+])("text that looks like an image is counted as text: %s", (_, content) => {
+  const body = chat(content);
   expect(sizeOf(body)).toEqual({ textBytes: JSON.stringify(body).length, media: 0 });
 });
 

@@ -1,6 +1,6 @@
 /** Measures the input of a request body, before its tokens are counted. */
 
-import { decodeText, findBytes } from "../../base/bytes.ts";
+import { decodeText, findBytes, startsWithAt } from "../../base/bytes.ts";
 import { scanObject, stringValue, wantedFields } from "../../json/scan.ts";
 import { COLON, colonEnd, OBJECT_OPEN, QUOTE, SPACE, stringEnd, valueEnd } from "../../json/walk.ts";
 import { BASE64_MEMBERS, DATA_URL_MEMBERS, MEDIA_TOKENS } from "./media-members.ts";
@@ -13,6 +13,7 @@ export interface InputSize {
 }
 
 const DATA_URL = Buffer.from(";base64,");
+const SCHEME = Buffer.from("data:");
 const SOURCE = Buffer.from('"source"');
 const SOURCE_FIELDS = wantedFields(["type", "data"]);
 const SOURCE_DEPTH_MAX = 4;
@@ -39,7 +40,8 @@ export function measureInputSize(body: Uint8Array, markers = INLINE_MARKERS): In
   const size: InputSize = { textBytes: body.length, media: 0 };
   for (let at = nextMarker(body, DATA_URL, 0); at !== -1; at = nextMarker(body, DATA_URL, at)) {
     const open = quoteBefore(body, at, DATA_URL_HEAD_BYTES_MAX);
-    const isMedia = open !== -1 && MEDIA_KEYS.has(keyBefore(body, open));
+    const isUrl = open !== -1 && startsWithAt(body, open + 1, SCHEME);
+    const isMedia = isUrl && MEDIA_KEYS.has(keyBefore(body, open));
     at += DATA_URL.length;
     if (isMedia) at = skipMedia(body, open, size);
   }
