@@ -18,12 +18,13 @@ import { FileThread } from "../console-api/files/file-thread.ts";
 import { BodyInspector } from "../gateway/bodies/body-inspector.ts";
 import { InputCounter } from "../gateway/metering/count-input.ts";
 import { loadTokenizer } from "../gateway/metering/tokenizer.ts";
+import { RecordSealer } from "../gateway/stored-responses/record-sealer.ts";
 import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
 import { BUILT_DIR } from "../main.ts";
 import { openLog } from "../observe/log.ts";
 import { CHAT_COMPLETIONS } from "../protocols/chat/chat-endpoint.ts";
 import { FrameInspector } from "../responses-websocket/frame-inspector.ts";
-import { openTemporaryKeyring } from "../secrets/keyring.ts";
+import { deriveContentKeyring, openTemporaryKeyring } from "../secrets/keyring.ts";
 import { openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";
 import { openWalCheckpointer } from "../store/engine/wal-checkpointer.ts";
@@ -45,6 +46,7 @@ export const SELF_CHECKS: readonly SelfCheck[] = [
   { name: "thread for long bodies", worker: "body-inspector-worker.ts", run: checkBodyThread },
   { name: "thread for long frames", worker: "frame-inspector-worker.ts", run: checkFrameThread },
   { name: "thread for translations", worker: "translation-worker.ts", run: checkTranslationThread },
+  { name: "thread for stored responses", worker: "record-worker.ts", run: checkRecordThread },
   { name: "thread for captures", worker: "capture-worker.ts", run: checkCaptureThread },
   { name: "thread for checkpoints", worker: "wal-checkpoint-worker.ts", run: checkCheckpointThread },
   { name: "thread for reports", worker: "sqlite-reader-worker.ts", run: checkReportThread },
@@ -160,6 +162,24 @@ async function checkTranslationThread(): Promise<string> {
   }
 }
 
+async function checkRecordThread(): Promise<string> {
+  const keyring = deriveContentKeyring(new Uint8Array(32));
+  // Without the bound, short content is sealed and opened without the thread.
+  const threadLimits = { ...limits.recordThreads, inlineBytesMax: 0 };
+  const sealer = new RecordSealer({ keyring, limits: threadLimits, monotonicMs: systemClock.monotonicMs });
+  const turn = encode({ text: "selftest" });
+  const record = { responseId: "resp_selftest", previousId: null, keyId: "selftest", owner: "selftest" };
+  const stored = { ...record, atMs: 0, tokens: null, memoryBytes: turn.length, turn };
+  try {
+    const row = await sealer.seal(stored, Number.POSITIVE_INFINITY);
+    const opened = row === null ? null : await sealer.open([row], "selftest");
+    require(opened?.[0]?.turn.length === turn.length, "did not open what it has sealed");
+    return STARTED;
+  } finally {
+    sealer.close();
+  }
+}
+
 async function checkCaptureThread(): Promise<string> {
   const thread = new CaptureThread(limits.captureThread, systemClock.monotonicMs);
   const request = {
@@ -192,7 +212,7 @@ async function checkCheckpointThread(folder: string): Promise<string> {
   try {
     await db.sql`CREATE TABLE selftest (mark TEXT NOT NULL)`;
     await db.sql`INSERT INTO selftest (mark) VALUES (${mark})`;
-    checkpointer.checkpoint();
+    await checkpointer.checkpoint();
     await checkpointer.close();
     require(readFileSync(storeFile(folder)).includes(mark), "did not checkpoint the write-ahead log");
     return STARTED;

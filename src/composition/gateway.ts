@@ -76,7 +76,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
   // Opened before the requests in flight, so that they are closed after them.
   const inputCounter = openInputCounter(context);
   const captures = openCaptures(context);
-  const storedResponses = openStoredResponses(context);
+  const storedResponses = openStoredResponses(context, bodies);
   const inFlight = openInFlightRequests();
   closers.add(async () => {
     const unfinished = await inFlight.close(limits.settleTimeoutMs);

@@ -9,7 +9,6 @@ import { ApiError, storeUnavailable } from "../errors.ts";
 import type { LimitLease } from "../limits/limiter-types.ts";
 import type { Endpoint } from "../protocols/shared/endpoint.ts";
 import { admit, allowInterface } from "./admission/admit.ts";
-import { disposeBody } from "./bodies/body.ts";
 import type { Call } from "./call.ts";
 import { beginCapture, captureTurn } from "./capture-request.ts";
 import { holdMoney, type RequestCharge } from "./charging/charge.ts";
@@ -30,6 +29,7 @@ import type { Gateway } from "./gateway.ts";
 import { endClaim } from "./idempotency/idempotent-requests.ts";
 import {
   type AdmittedRequest,
+  disposeRequest,
   isReserved,
   openContext,
   type RequestContext,
@@ -42,6 +42,7 @@ import {
 } from "./request-context.ts";
 import { applyRequestPolicy } from "./request-policy/apply-request-policy.ts";
 import { reserveLimits, reserveLimitsBeforeBody } from "./reserve-limits.ts";
+import { continueConversation } from "./response-calls/continue-conversation.ts";
 import { announceResponse, rememberResponse, settleOrFollow } from "./response-calls/remember-response.ts";
 import { lookUpStoredTokens } from "./response-calls/stored-tokens.ts";
 import { closeRejected } from "./settlement/close-rejected.ts";
@@ -93,9 +94,8 @@ export class Pipeline<C extends Call, Out> {
       setModel(context, admit(context.caller, endpoint, context.request.publicModel));
       const { previousResponseId } = context.request;
       if (previousResponseId !== null) {
-        const { storedResponses } = gateway.translation;
-        const found = storedResponses.findConversation(previousResponseId, context.caller.key.id);
-        context.storedConversation = isPending(found) ? await found : found;
+        const found = continueConversation(gateway, context, previousResponseId);
+        if (isPending(found)) await found;
         if (context.storedConversation === null)
           setHolder(context, await findHolder(gateway.responses, context, previousResponseId));
       }
@@ -182,7 +182,7 @@ export class Pipeline<C extends Call, Out> {
       if (claimed.kind === "repeat") {
         context.lease.cancel();
         context.capture?.discard();
-        disposeBody(context.request);
+        disposeRequest(context);
         return claimed.response;
       }
       context.claim = claimed.claim;
@@ -237,7 +237,7 @@ export class Pipeline<C extends Call, Out> {
       const stored = buildStoredResult(response, gateway.idempotency.responseBytesMax);
       await endClaim(gateway, context.claim, stored);
     }
-    if (context.followUp === null) disposeBody(context.request);
+    if (context.followUp === null) disposeRequest(context);
 
     // Deliver.
     const cost = context.caller.group.costHeaders ? await readCostReport(gateway, context) : null;

@@ -15,6 +15,8 @@ import type { Tracer } from "../telemetry/tracer.ts";
 import type { ModelAccess } from "./admission/admit.ts";
 import type { Caller } from "./admission/authenticate.ts";
 import { callerSubjects } from "./admission/caller-limits.ts";
+import { disposeBody } from "./bodies/body.ts";
+import type { BodyReservation } from "./bodies/body-budget.ts";
 import type { Call } from "./call.ts";
 import type { RequestCharge } from "./charging/charge.ts";
 import type { WindowBudget } from "./charging/window-budget.ts";
@@ -39,6 +41,8 @@ export interface RequestContext<C extends Call = Call> {
   fallback: FallbackRun | null;
   /** The conversation that the request continues, if the gateway itself stores it. */
   storedConversation: StoredConversation | null;
+  /** The memory of that conversation, if it is long. */
+  conversationMemory: BodyReservation | null;
   /** Where the conversation continues that the request names; null unless an upstream holds it. */
   holder: ConversationHolder | null;
   /** The maximum cost against the caller's USD windows; null if the caller has none. */
@@ -109,6 +113,7 @@ export function openContext<C extends Call>(
     routes: NO_ROUTES,
     fallback: null,
     storedConversation: null,
+    conversationMemory: null,
     holder: null,
     budget: null,
     windowCap: null,
@@ -174,6 +179,12 @@ export function setLease<C extends Call>(
   lease: LimitLease,
 ): asserts context is ReservedRequest<C> {
   context.lease = lease;
+}
+
+/** After the last use of the request: frees its body, and the memory of the conversation that it continues. */
+export function disposeRequest({ request, conversationMemory }: ReadRequest): void {
+  disposeBody(request);
+  conversationMemory?.release();
 }
 
 export function isAuthenticated(context: RequestContext): context is AuthenticatedRequest {

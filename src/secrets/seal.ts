@@ -75,6 +75,11 @@ export function seal(
   return `v1:${kid}:${sealed.toString("base64url")}`;
 }
 
+/** The length of the sealed form of this many bytes. */
+export function computeSealedLength({ activeKid }: Keyring, plainBytes: number): number {
+  return `v1:${activeKid}:`.length + Math.ceil(((NONCE_BYTES + plainBytes + TAG_BYTES) * 4) / 3);
+}
+
 export function unseal(keyring: Keyring, binding: string, sealed: string): string {
   return unsealBytes(keyring, binding, sealed).toString("utf8");
 }

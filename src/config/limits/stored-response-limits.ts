@@ -1,6 +1,7 @@
 /** The limits of responses that the gateway stores itself. A part of `product-limits.ts`. */
 
-const MiB = 1024 * 1024;
+const KiB = 1024;
+const MiB = 1024 * KiB;
 
 export const storedResponseLimits = {
   /**
@@ -21,6 +22,8 @@ export const storedResponseLimits = {
     waitingBytesMax: 64 * MiB,
     /** Responses of one transaction. */
     batchMax: 32,
+    batchBytesMax: 4 * MiB,
+    checkpointBytes: 8 * MiB,
     retryMs: 1_000,
     /** How long a change of `retention.responses` takes to apply. */
     settingMs: 5_000,
@@ -35,5 +38,15 @@ export const storedResponseLimits = {
     /** The shortest and longest `retention.responses`. */
     keptMsMin: 3_600_000,
     keptMsMax: 365 * 86_400_000,
+  },
+  /** Reads of stored responses from the database. */
+  storedResponseLoads: {
+    /** A response or conversation that needs more memory while it is read counts as long. */
+    shortBytesMax: 256 * KiB,
+    readBytesMax: 4 * MiB,
+    readMax: 256,
+    /** Loads of long ones: those of one user, or of a key without a user, and those of all. */
+    own: { inProgressMax: 2, waitingMax: 60 },
+    all: { inProgressMax: 4, waitingMax: 600 },
   },
 } as const;

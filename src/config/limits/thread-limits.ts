@@ -45,6 +45,8 @@ export const threadLimits = {
   },
   /** Redaction, compression and encryption of one capture. */
   captureThread: { ...thread, jobCpuMs: 30_000 },
+  /** Sealing and opening long stored responses. The slots of their loads bound how many wait. */
+  recordThreads: { ...thread, inlineBytesMax: 128 * KiB, shortJobBytesMax: 1 * MiB },
   /** Files of the console API. Reading 4 MiB took up to 13 s and 850 MiB for the densest lines, 1.3 GiB for quotes. */
   fileThread: {
     ...thread,

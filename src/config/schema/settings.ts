@@ -94,7 +94,7 @@ export const server = describeFields({
   large_bodies_mib: {
     is: wholeNumber(limits.largeBodies.bytesMin / MIB, LARGE_BODIES_MIB_MAX).optional(),
     means:
-      "memory for all request bodies above 1 MiB together, in MiB. If it is full, a request waits briefly and is then rejected with `no_room_for_body`",
+      "memory for all request bodies and stored responses above 1 MiB together, in MiB. If it is full, a request waits briefly and is then rejected with `no_room_for_body`",
     leftOut: `a quarter of the available memory, from ${limits.largeBodies.bytesMin / MIB} to ${limits.largeBodies.bytesMax / MIB}`,
   },
   drain_delay: {

@@ -288,8 +288,11 @@ export class StreamDelivery implements RelayDelivery {
 
   /** The request is settled. Not earlier: if the upstream reports no usage, the input is counted from the body. */
   #finish(): void {
-    const { request, followUp } = this.#context;
-    if (followUp === null) void request.body.dispose();
+    const { request, conversationMemory, followUp } = this.#context;
+    if (followUp === null) {
+      void request.body.dispose();
+      conversationMemory?.release();
+    }
     this.#endInFlight?.();
   }
 }

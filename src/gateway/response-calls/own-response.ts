@@ -3,20 +3,21 @@
 import { type Part, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import { type HttpResponse, WholeResponse } from "../../net/wire/http-message.ts";
+import type { BodyBudget, BodyOwner } from "../bodies/body-budget.ts";
 import { JSON_LINES } from "../endpoints/error-response.ts";
 import { type InputItemsTerms, listInputItems } from "../stored-responses/input-items.ts";
 import { isOwnResponseId } from "../stored-responses/own-response-id.ts";
-import type { ResponseRecord } from "../stored-responses/response-record.ts";
 import type { StoredResponses } from "../stored-responses/stored-responses.ts";
-import { turnInput, turnResponse } from "../stored-responses/stored-turn.ts";
 import type { TranslationThreads } from "../translation/translation-threads.ts";
+import { sendStored } from "./send-stored.ts";
 
 /** The services that calls on the gateway's own responses use. */
 export interface OwnResponseServices {
   readonly translation: {
-    readonly storedResponses: Pick<StoredResponses, "findRecord" | "remove">;
+    readonly storedResponses: Pick<StoredResponses, "findResponse" | "useInput" | "isStored" | "remove">;
     readonly threads: TranslationThreads;
   };
+  readonly bodyBudget: Pick<BodyBudget, "open">;
 }
 
 /** A call on a stored response, as its URL states it. */
@@ -28,29 +29,45 @@ export interface StoredCall {
 }
 
 interface OwnResponseCall extends StoredCall {
-  readonly keyId: string;
+  /** The key of the caller. */
+  readonly owner: BodyOwner;
+  readonly client: { readonly signal: AbortSignal };
   readonly requestId: string;
 }
 
 /** Returns null if the gateway does not store the response: then an account may have it. */
 export async function callOwnResponse(
-  { translation }: OwnResponseServices,
+  { translation, bodyBudget }: OwnResponseServices,
   call: OwnResponseCall,
 ): Promise<HttpResponse | null> {
-  const { method, responseId, action, keyId } = call;
+  const { method, responseId, action, owner, client, requestId } = call;
   if (!isOwnResponseId(responseId)) return null;
-  const { storedResponses } = translation;
+  const { storedResponses, threads } = translation;
+  const headers = `${JSON_LINES}x-request-id: ${requestId}\r\n`;
   if (method === "DELETE") {
     const deleted = { id: responseId, object: "response", deleted: true };
-    return (await storedResponses.remove(responseId, keyId)) ? sendJson(call, JSON.stringify(deleted)) : null;
+    if (!(await storedResponses.remove(responseId, owner.id))) return null;
+    return new WholeResponse(200, headers, Buffer.from(JSON.stringify(deleted)));
   }
-  const record = await storedResponses.findRecord(responseId, keyId);
-  if (record === null) return null;
+  const wrongUse = findWrongUse(call);
+  if (wrongUse !== null) {
+    if (await storedResponses.isStored(responseId, owner.id)) throw wrongUse;
+    return null;
+  }
+  const body =
+    action === "/input_items"
+      ? await storedResponses.useInput(responseId, owner, (input) => listItems(threads, input, call))
+      : await storedResponses.findResponse(responseId, owner);
+  return body === null ? null : sendStored(headers, [body], bodyBudget.open(owner, client));
+}
+
+/** The response has ended, or the gateway would not store it. */
+function findWrongUse({ action, query }: StoredCall): ApiError | null {
   if (action === "/cancel")
-    throw notInBackground("Only a response in progress can be cancelled.", "response_id");
-  if (action === "/input_items") return sendParts(call, [await listItems(translation.threads, record, call)]);
-  if (call.query.get("stream") === "true") throw notInBackground("Retrieve it without `stream`.", "stream");
-  return sendParts(call, [turnResponse(record.turn)]);
+    return notInBackground("Only a response in progress can be cancelled.", "response_id");
+  if (action === "" && query.get("stream") === "true")
+    return notInBackground("Retrieve it without `stream`.", "stream");
+  return null;
 }
 
 function notInBackground(advice: string, param: string): ApiError {
@@ -61,33 +78,26 @@ function notInBackground(advice: string, param: string): ApiError {
   );
 }
 
-function sendJson(call: OwnResponseCall, json: string): HttpResponse {
-  return sendParts(call, [wholeBytesPart(Buffer.from(json))]);
-}
-
-function sendParts({ requestId }: OwnResponseCall, body: readonly Part[]): HttpResponse {
-  return new WholeResponse(200, `${JSON_LINES}x-request-id: ${requestId}\r\n`, body);
-}
-
 const PAGE_ITEMS = 20;
 const PAGE_ITEMS_MAX = 100;
 
 /** Parsing a long input would hold the event loop. */
 async function listItems(
   threads: TranslationThreads,
-  record: ResponseRecord,
-  { responseId, query, keyId }: OwnResponseCall,
+  input: Part,
+  { responseId, query, owner }: OwnResponseCall,
 ): Promise<Part> {
-  const body = turnInput(record.turn);
   const terms: InputItemsTerms = {
     responseId,
     order: query.get("order") === "asc" ? "asc" : "desc",
     after: query.get("after"),
     limit: readLimit(query.get("limit")),
   };
-  const isLong = body.end - body.start > threads.limits.requestBytesMin;
+  const isLong = input.end - input.start > threads.limits.requestBytesMin;
   return wholeBytesPart(
-    isLong ? await threads.listInputItems({ owner: keyId, body, terms }) : listInputItems(body, terms),
+    isLong
+      ? await threads.listInputItems({ owner: owner.id, body: input, terms })
+      : listInputItems(input, terms),
   );
 }
 

@@ -152,5 +152,6 @@ async function disposeAfter(
     if (!context.isSettled) heldResponses.adopt(context.call.requestId);
   } finally {
     void context.request.body.dispose();
+    context.conversationMemory?.release();
   }
 }

@@ -120,7 +120,8 @@ export async function callStoredResponse(
   rate.take(caller.key.id);
   const own = await callOwnResponse(services, {
     ...stored,
-    keyId: caller.key.id,
+    owner: caller.key,
+    client: call.request,
     requestId: call.requestId,
   });
   if (own !== null) return own;

@@ -3,12 +3,11 @@
 import { type ApiError, asApiError } from "../../errors.ts";
 import { type Log, logFault } from "../../observe/log.ts";
 import type { PolicyActions } from "../../observe/policy-actions.ts";
-import { disposeBody } from "../bodies/body.ts";
 import { captureError } from "../capture-request.ts";
 import { type ClaimEndServices, endClaim, withSpentKey } from "../idempotency/idempotent-requests.ts";
 import { requestLogIds } from "../request/log-ids.ts";
 import { type BatchedWork, hasOpenAttempt, hasReachedUpstream } from "../request/trace.ts";
-import type { RequestContext } from "../request-context.ts";
+import { disposeRequest, isRead, type RequestContext } from "../request-context.ts";
 import { measureBatches } from "../translation/embedding-batches.ts";
 import type { RequestEnding } from "./request-ending.ts";
 import { type SettlementServices, settleRequest } from "./settle.ts";
@@ -30,7 +29,7 @@ export async function closeRejected(
   cause: unknown,
 ): Promise<ApiError> {
   const { log, policyActions } = services;
-  const { lease, request, trace } = context;
+  const { lease, trace } = context;
   const error = asApiError(cause);
   if (error.status === 500) logFault(log, requestLogIds(context), cause);
   if (error.rule !== null) policyActions.add(error.rule, "reject");
@@ -47,7 +46,7 @@ export async function closeRejected(
     logFault(log, requestLogIds(context), fault);
     context.capture?.discard();
   } finally {
-    if (request !== null) disposeBody(request);
+    if (isRead(context)) disposeRequest(context);
   }
   return isKeySpent(context, rejection) ? withSpentKey(error) : error;
 }

@@ -1,11 +1,16 @@
-import { expect, test } from "bun:test";
+import { afterAll, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { eachEngine } from "../../../test/support/each-engine.ts";
 import { eventually } from "../../../test/support/eventually.ts";
 import { systemClock } from "../../base/clock.ts";
+import { limits as productLimits } from "../../config/limits/product-limits.ts";
 import { deriveContentKeyring } from "../../secrets/keyring.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { writeResponsesKept } from "../../store/responses/response-retention.ts";
+import { KeySlots } from "../admission/key-limits.ts";
+import { openTestBudget } from "../bodies/body-budget.test-support.ts";
+import { RecordLoader } from "./record-loader.ts";
+import { RecordSealer } from "./record-sealer.ts";
 import { type ArchiveLimits, ResponseArchive } from "./response-archive.ts";
 import type { ResponseRecord } from "./response-record.ts";
 
@@ -14,6 +19,8 @@ const LIMITS: ArchiveLimits = {
   ownerBytesMax: 1_000_000,
   waitingBytesMax: 1_000_000,
   batchMax: 4,
+  batchBytesMax: 100_000,
+  checkpointBytes: 1_000_000,
   retryMs: 10,
   settingMs: 0,
   lookUpsMax: 2,
@@ -21,6 +28,13 @@ const LIMITS: ArchiveLimits = {
   lookUpAgeMs: 60_000,
   removalWaitMs: 200,
 };
+
+const sealer = new RecordSealer({
+  keyring: deriveContentKeyring(new Uint8Array(32).fill(1)),
+  limits: productLimits.recordThreads,
+  monotonicMs: systemClock.monotonicMs,
+});
+afterAll(() => sealer.close());
 
 const newId = () => `resp_${Bun.randomUUIDv7()}`;
 
@@ -49,11 +63,24 @@ function openArchive(
     db,
     log: { warn: (event) => void log.push(event) },
     clock: systemClock,
-    contentKeyring: deriveContentKeyring(new Uint8Array(32).fill(1)),
+    sealer,
+    loader: new RecordLoader({
+      db,
+      sealer,
+      limits: productLimits.storedResponseLoads,
+      ownSlots: new KeySlots(productLimits.storedResponseLoads.own),
+      allSlots: new KeySlots(productLimits.storedResponseLoads.all),
+      budget: openTestBudget(1_000_000),
+    }),
     limits: { ...LIMITS, ...limits },
+    checkpointWal: async () => void log.push("checkpoint"),
   });
   return { archive, log };
 }
+
+const KEY = { id: "key_1", userId: null };
+const readTurn = (archive: ResponseArchive, responseId: string) =>
+  archive.useRecord(responseId, KEY, ({ turn: bytes }) => bytes);
 
 /** Writes fail while the table has another name. */
 const breakStore = (db: Db) => db.sql.script("ALTER TABLE stored_response RENAME TO hidden_response");
@@ -71,9 +98,9 @@ eachEngine(({ open }) => {
       archive.add(next);
     }
     await archive.close();
-    const found = await archive.findChain(chain.at(-1)?.responseId ?? "", "key_1");
+    const found = await archive.findChain(chain.at(-1)?.responseId ?? "", KEY);
     expect(found?.map((one) => one.turn)).toEqual(chain.map((one) => one.turn));
-    expect(await archive.findChain(chain.at(-1)?.responseId ?? "", "key_2")).toBeNull();
+    expect(await archive.findChain(chain.at(-1)?.responseId ?? "", { ...KEY, id: "key_2" })).toBeNull();
   });
 
   test("a record that the database does not accept is written when the database works again", async () => {
@@ -84,7 +111,7 @@ eachEngine(({ open }) => {
     archive.add(kept);
     await eventually(() => log.includes("stored_responses_not_written"));
     await repairStore(db);
-    await eventually(async () => (await archive.findRecord(kept.responseId, "key_1")) !== null);
+    await eventually(async () => (await readTurn(archive, kept.responseId)) !== null);
   });
 
   test("records that wait are bounded in memory, and a shutdown does not wait for a broken database", async () => {
@@ -117,8 +144,8 @@ eachEngine(({ open }) => {
     archive.add(long);
     archive.add(short);
     await archive.close();
-    expect(await archive.findRecord(long.responseId, "key_1")).toBeNull();
-    expect(await archive.findRecord(short.responseId, "key_1")).toMatchObject({ turn: turn("Hello") });
+    expect(await readTurn(archive, long.responseId)).toBeNull();
+    expect(await readTurn(archive, short.responseId)).toEqual(turn("Hello"));
   });
 
   test("above the limit of an owner, the conversation used least recently is removed", async () => {
@@ -131,13 +158,26 @@ eachEngine(({ open }) => {
     for (const one of records) archive.add(one);
     await archive.close();
     const found = await Promise.all(
-      records.map(async ({ responseId }) => (await archive.findRecord(responseId, "key_1")) !== null),
+      records.map(async ({ responseId }) => (await readTurn(archive, responseId)) !== null),
     );
     expect(found.at(0)).toBe(false);
     expect(found.at(-1)).toBe(true);
     // The sum is checked again after a sixteenth of the limit, which is less than one of these.
     const [row] = await db.sql`SELECT bytes FROM stored_response_owner WHERE owner = 'usr_1'`;
     expect(Number(row?.bytes)).toBeLessThanOrEqual(20_000);
+  });
+
+  test("long records are written in several batches, and the WAL is checkpointed between them", async () => {
+    const db = await open();
+    const { archive, log } = openArchive(db, { batchBytesMax: 3_000, checkpointBytes: 10_000 });
+    const records = Array.from({ length: 6 }, () =>
+      record({ turn: turn(randomBytes(3_000).toString("base64")) }),
+    );
+    for (const one of records) archive.add(one);
+    await archive.close();
+    expect(await countRows(db)).toBe(6);
+    // Each has more than 4,000 bytes at rest.
+    expect(log).toEqual(["checkpoint", "checkpoint"]);
   });
 
   test("without retention nothing is written", async () => {
@@ -155,7 +195,7 @@ eachEngine(({ open }) => {
     const kept = record();
     archive.add(kept);
     expect(await archive.remove(kept.responseId, "key_1")).toBe(true);
-    expect(await archive.findRecord(kept.responseId, "key_1")).toBeNull();
+    expect(await readTurn(archive, kept.responseId)).toBeNull();
     await breakStore(db);
     const stuck = record();
     archive.add(stuck);
@@ -168,7 +208,7 @@ eachEngine(({ open }) => {
     const db = await open();
     const { archive } = openArchive(db);
     await breakStore(db);
-    expect(await archive.findRecord("resp_68a1f0", "key_1")).toBeNull();
+    expect(await readTurn(archive, "resp_68a1f0")).toBeNull();
     await repairStore(db);
   });
 });

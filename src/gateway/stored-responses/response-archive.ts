@@ -6,7 +6,6 @@
 import type { Clock } from "../../base/clock.ts";
 import { storeUnavailable } from "../../errors.ts";
 import type { Log } from "../../observe/log.ts";
-import type { Keyring } from "../../secrets/keyring.ts";
 import { type Db, isRejected } from "../../store/engine/db.ts";
 import { isSharedServer } from "../../store/engine/dialect.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
@@ -16,11 +15,15 @@ import {
   findStoredResponse,
   hasStoredResponse,
   insertStoredResponses,
+  type NewStoredResponse,
   type StoredResponseQuery,
-  type StoredResponseRow,
+  type StoredResponseSize,
 } from "../../store/responses/stored-responses.ts";
+import type { BodyOwner } from "../bodies/body-budget.ts";
 import { isOwnResponseId, readIdTimeMs } from "./own-response-id.ts";
-import { computeRecordBytes, openRecord, type ResponseRecord, sealRecord } from "./response-record.ts";
+import type { RecordLoader } from "./record-loader.ts";
+import type { RecordSealer } from "./record-sealer.ts";
+import { computeRecordBytes, type ResponseRecord } from "./response-record.ts";
 
 export interface ArchiveLimits {
   /** Bytes of one response at rest. A longer one stays in memory only. */
@@ -30,6 +33,10 @@ export interface ArchiveLimits {
   /** Memory of the responses that wait to be written. */
   readonly waitingBytesMax: number;
   readonly batchMax: number;
+  /** Memory of the responses of one batch: SQLite writes it in one turn of the event loop. One may be longer. */
+  readonly batchBytesMax: number;
+  /** Bytes at rest after which the WAL is checkpointed: otherwise a commit does it, in one turn of the event loop. */
+  readonly checkpointBytes: number;
   readonly retryMs: number;
   /** How long the retention setting is used before it is read again. */
   readonly settingMs: number;
@@ -46,8 +53,11 @@ interface ArchiveServices {
   readonly db: Db;
   readonly log: Pick<Log, "warn">;
   readonly clock: Clock;
-  readonly contentKeyring: Keyring;
+  readonly sealer: Pick<RecordSealer, "seal">;
+  readonly loader: Pick<RecordLoader, "load">;
   readonly limits: ArchiveLimits;
+  /** Moves what was written from the WAL of SQLite to the database file, outside the event loop. */
+  checkpointWal(): Promise<void>;
 }
 
 /** The share of `ownerBytesMax` that an owner may write before its sum is checked again. */
@@ -65,6 +75,7 @@ export class ResponseArchive {
   #kept: { readonly ms: number; readonly readAtMs: number } | null = null;
   /** Bytes that each owner has written since its sum was checked. */
   readonly #uncheckedBytes = new Map<string, number>();
+  #uncheckpointedBytes = 0;
   /** The records that are in the database, as far as this process has written or read them. */
   readonly #written = new WeakSet<ResponseRecord>();
 
@@ -96,27 +107,37 @@ export class ResponseArchive {
     return hasStoredResponse(this.#services.db, await this.#query(responseId, keyId));
   }
 
-  async findRecord(responseId: string, keyId: string): Promise<ResponseRecord | null> {
-    const row = await this.#lookUp(responseId, keyId, async (query) =>
-      findStoredResponse(this.#services.db, query),
-    );
-    return row === null ? null : this.#open(row);
+  /** Whether the database has the response, or gets it from another node within a moment. */
+  async isStored(responseId: string, keyId: string): Promise<boolean> {
+    return (await this.#findSize(responseId, keyId)) !== null;
+  }
+
+  /** Resolves with the result of `use`; null if the response is unknown. */
+  async useRecord<Result>(
+    responseId: string,
+    owner: BodyOwner,
+    use: (record: ResponseRecord) => Result | Promise<Result>,
+  ): Promise<Result | null> {
+    const size = await this.#findSize(responseId, owner.id);
+    if (size === null) return null;
+    return this.#services.loader.load([size], owner, ([record]) => {
+      if (record === undefined) return null;
+      this.#written.add(record);
+      return use(record);
+    });
   }
 
   /** The response and those that it continues, the first one first; null if it is unknown. */
-  async findChain(responseId: string, keyId: string): Promise<ResponseRecord[] | null> {
-    const rows = await this.#lookUp(responseId, keyId, async (query) => {
+  async findChain(responseId: string, owner: BodyOwner): Promise<readonly ResponseRecord[] | null> {
+    const sizes = await this.#lookUp(responseId, owner.id, async (query) => {
       const chain = await findStoredChain(this.#services.db, query);
       return chain.length === 0 ? null : chain;
     });
-    if (rows === null) return null;
-    const records: ResponseRecord[] = [];
-    for (const row of rows) {
-      const record = await this.#open(row);
-      if (record === null) return null;
-      records.push(record);
-    }
-    return records;
+    if (sizes === null) return null;
+    return this.#services.loader.load(sizes, owner, (records) => {
+      for (const record of records) this.#written.add(record);
+      return records;
+    });
   }
 
   /** Returns false if the response is not in the database. */
@@ -148,7 +169,7 @@ export class ResponseArchive {
   async #write(): Promise<void> {
     const { limits, log } = this.#services;
     while (this.#waiting.size > 0) {
-      const batch = [...this.#waiting.values()].slice(0, limits.batchMax);
+      const batch = this.#takeBatch();
       try {
         await this.#writeBatch(batch);
       } catch (error) {
@@ -164,6 +185,19 @@ export class ResponseArchive {
     }
   }
 
+  /** The oldest records. They wait until they are written. */
+  #takeBatch(): ResponseRecord[] {
+    const { batchMax, batchBytesMax } = this.#services.limits;
+    const batch: ResponseRecord[] = [];
+    let bytes = 0;
+    for (const record of this.#waiting.values()) {
+      bytes += computeRecordBytes(record);
+      if (batch.length === batchMax || (batch.length > 0 && bytes > batchBytesMax)) break;
+      batch.push(record);
+    }
+    return batch;
+  }
+
   /** The database rejects one record of a batch permanently. The others are written. */
   async #writeEach(batch: readonly ResponseRecord[]): Promise<void> {
     for (const record of batch) {
@@ -174,15 +208,27 @@ export class ResponseArchive {
   }
 
   async #writeBatch(batch: readonly ResponseRecord[]): Promise<void> {
-    const { db, contentKeyring, limits } = this.#services;
+    const { db, sealer, limits } = this.#services;
     if ((await this.#readKeptMs()) > 0) {
-      const sealed = await Promise.all(batch.map((record) => sealRecord(contentKeyring, record)));
-      const rows = sealed.filter((row) => row.sealed.length <= limits.recordBytesMax);
+      const rows: NewStoredResponse[] = [];
+      for (const record of batch) {
+        const row = await sealer.seal(record, limits.recordBytesMax);
+        if (row !== null) rows.push(row);
+      }
       const stored = await insertStoredResponses(db, rows);
       for (const record of batch) if (stored.has(record.responseId)) this.#written.add(record);
       for (const { owner, sealed: content } of rows) await this.#limitOwner(owner, content.length);
+      await this.#checkpoint(rows);
     }
     this.#forgetAll(batch);
+  }
+
+  /** Before the next batch, which could exceed the length of the WAL. */
+  async #checkpoint(rows: readonly NewStoredResponse[]): Promise<void> {
+    for (const { sealed } of rows) this.#uncheckpointedBytes += sealed.length;
+    if (this.#uncheckpointedBytes < this.#services.limits.checkpointBytes) return;
+    this.#uncheckpointedBytes = 0;
+    await this.#services.checkpointWal();
   }
 
   async #limitOwner(owner: string, bytes: number): Promise<void> {
@@ -206,10 +252,8 @@ export class ResponseArchive {
     if (this.#waiting.delete(record.responseId)) this.#waitingBytes -= computeRecordBytes(record);
   }
 
-  async #open(row: StoredResponseRow): Promise<ResponseRecord | null> {
-    const record = await openRecord(this.#services.contentKeyring, row);
-    if (record !== null) this.#written.add(record);
-    return record;
+  #findSize(responseId: string, keyId: string): Promise<StoredResponseSize | null> {
+    return this.#lookUp(responseId, keyId, (query) => findStoredResponse(this.#services.db, query));
   }
 
   /** Another node may still be writing the response: its client can be faster than the database. */

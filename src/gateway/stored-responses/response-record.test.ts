@@ -1,7 +1,11 @@
-import { expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
+import { systemClock } from "../../base/clock.ts";
+import { limits } from "../../config/limits/product-limits.ts";
 import type { OutputItem } from "../../protocols/hub/hub-response.ts";
-import { deriveContentKeyring } from "../../secrets/keyring.ts";
-import { openRecord, type ResponseRecord, sealRecord } from "./response-record.ts";
+import { deriveContentKeyring, type Keyring } from "../../secrets/keyring.ts";
+import type { NewStoredResponse } from "../../store/responses/stored-responses.ts";
+import { RecordSealer } from "./record-sealer.ts";
+import type { ResponseRecord } from "./response-record.ts";
 import { joinRecords } from "./stored-responses.ts";
 import { buildTurn, readTurns, turnResponse, writeTurnHead } from "./stored-turn.ts";
 
@@ -28,19 +32,51 @@ const record = (change: Partial<ResponseRecord> = {}): ResponseRecord => ({
   ...change,
 });
 
-test("a record is the same after sealing, and its text is not readable at rest", async () => {
-  const row = await sealRecord(keyring, record());
-  expect(row.sealed).not.toContain("Hallo");
-  expect(Buffer.from(row.sealed.split(":")[2] ?? "", "base64url").toString("latin1")).not.toContain("Hallo");
-  expect(await openRecord(keyring, row)).toEqual({ ...record(), owner: "key_1" });
+/** The second one does all of its work in threads. */
+const SEALERS = [Number.POSITIVE_INFINITY, -1].map(
+  (inlineBytesMax) =>
+    [inlineBytesMax < 0 ? "in a thread" : "here", openSealer(keyring, inlineBytesMax)] as const,
+);
+afterAll(() => {
+  for (const [, sealer] of SEALERS) sealer.close();
 });
 
-test("a record of another key or another response cannot be opened", async () => {
-  const row = await sealRecord(keyring, record());
-  expect(await openRecord(keyring, { ...row, keyId: "key_2" })).toBeNull();
-  expect(await openRecord(keyring, { ...row, id: "resp_2" })).toBeNull();
-  const otherKeyring = deriveContentKeyring(new Uint8Array(32).fill(4));
-  expect(await openRecord(otherKeyring, row)).toBeNull();
+function openSealer(sealingKeyring: Keyring, inlineBytesMax: number): RecordSealer {
+  const threadLimits = { ...limits.recordThreads, inlineBytesMax };
+  const { monotonicMs } = systemClock;
+  return new RecordSealer({ keyring: sealingKeyring, limits: threadLimits, monotonicMs });
+}
+
+async function sealRecord(sealer: RecordSealer): Promise<NewStoredResponse> {
+  const row = await sealer.seal(record(), 10_000);
+  if (row === null) throw new Error("too long");
+  return row;
+}
+
+describe.each(SEALERS)("content that is sealed %s", (_, sealer) => {
+  test("is the same when it is opened, and not readable at rest", async () => {
+    const row = await sealRecord(sealer);
+    expect(row.sealed).not.toContain("Hallo");
+    expect(Buffer.from(row.sealed.split(":")[2] ?? "", "base64url").toString("latin1")).not.toContain(
+      "Hallo",
+    );
+    for (const [, opener] of SEALERS)
+      expect(await opener.open([row], "usr_1")).toEqual([{ ...record(), owner: "key_1" }]);
+  });
+
+  test("cannot be opened as that of another key or another response", async () => {
+    const row = await sealRecord(sealer);
+    expect(await sealer.open([row, { ...row, keyId: "key_2" }], "usr_1")).toBeNull();
+    expect(await sealer.open([{ ...row, id: "resp_2" }], "usr_1")).toBeNull();
+    const otherKeyring = deriveContentKeyring(new Uint8Array(32).fill(4));
+    expect(await openSealer(otherKeyring, 10_000).open([row], "usr_1")).toBeNull();
+  });
+
+  test("is as long as it was computed before", async () => {
+    const { sealed } = await sealRecord(sealer);
+    expect(await sealer.seal(record(), sealed.length)).not.toBeNull();
+    expect(await sealer.seal(record(), sealed.length - 1)).toBeNull();
+  });
 });
 
 test("a turn has the response object as the client received it", () => {

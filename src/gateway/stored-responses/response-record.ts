@@ -4,7 +4,7 @@
  */
 
 import type { Keyring } from "../../secrets/keyring.ts";
-import { SealError, seal, storedResponseBinding, unsealBytes } from "../../secrets/seal.ts";
+import { SealError, storedResponseBinding, unsealBytes } from "../../secrets/seal.ts";
 import type { NewStoredResponse, StoredResponseRow } from "../../store/responses/stored-responses.ts";
 
 export interface ResponseRecord {
@@ -31,29 +31,24 @@ export function computeRecordBytes({ turn }: Pick<ResponseRecord, "turn">): numb
   return turn.length + RECORD_BYTES;
 }
 
-/** Compresses outside the main thread. */
-export async function sealRecord(keyring: Keyring, record: ResponseRecord): Promise<NewStoredResponse> {
-  const { responseId: id, previousId, keyId, owner, atMs, tokens, memoryBytes, turn } = record;
-  const sealed = seal(keyring, storedResponseBinding(keyId, id), await Bun.zstdCompress(turn));
-  return { id, previousId, keyId, owner, atMs, tokens, memoryBytes, sealed };
-}
-
-/** Returns null if the content cannot be decrypted: the database was restored beside another master key. */
-export async function openRecord(keyring: Keyring, row: StoredResponseRow): Promise<ResponseRecord | null> {
-  const { id, previousId, keyId, atMs, tokens, memoryBytes } = row;
-  const turn = await unsealTurn(keyring, row);
-  if (turn === null) return null;
-  return { responseId: id, previousId, keyId, owner: keyId, atMs, tokens, memoryBytes, turn };
-}
-
-async function unsealTurn(
-  keyring: Keyring,
-  { id, keyId, sealed }: StoredResponseRow,
-): Promise<Uint8Array | null> {
+/** Decrypts and unpacks. Null if the content cannot be decrypted: the database was restored beside another master key. */
+export function openTurn(keyring: Keyring, { id, keyId, sealed }: SealedTurn): Uint8Array | null {
   try {
-    return await Bun.zstdDecompress(unsealBytes(keyring, storedResponseBinding(keyId, id), sealed));
+    return Bun.zstdDecompressSync(unsealBytes(keyring, storedResponseBinding(keyId, id), sealed));
   } catch (error) {
     if (error instanceof SealError) return null;
     throw error;
   }
+}
+
+export type SealedTurn = Pick<StoredResponseRow, "id" | "keyId" | "sealed">;
+
+export function buildRecord(row: StoredResponseRow, turn: Uint8Array): ResponseRecord {
+  const { id, previousId, keyId, atMs, tokens, memoryBytes } = row;
+  return { responseId: id, previousId, keyId, owner: keyId, atMs, tokens, memoryBytes, turn };
+}
+
+export function buildRow(record: ResponseRecord, sealed: string): NewStoredResponse {
+  const { responseId: id, previousId, keyId, owner, atMs, tokens, memoryBytes } = record;
+  return { id, previousId, keyId, owner, atMs, tokens, memoryBytes, sealed };
 }

@@ -4,15 +4,21 @@
  */
 
 import type { MaybePromise } from "../../base/maybe-promise.ts";
+import { copyInTurns } from "../../base/next-turn.ts";
+import { type Part, wholeBytesPart } from "../../base/parts.ts";
+import type { BodyOwner } from "../bodies/body-budget.ts";
 import type { ResponseArchive } from "./response-archive.ts";
 import { computeRecordBytes, type ResponseRecord } from "./response-record.ts";
 import type { StoredConversation, StoredConversations } from "./stored-conversations.ts";
+import { turnInput, turnResponse } from "./stored-turn.ts";
 
 type NewResponse = Omit<ResponseRecord, "memoryBytes">;
 
 export class StoredResponses {
   readonly #memory: StoredConversations;
   readonly #archive: ResponseArchive;
+  readonly #conversationLoads = new SharedLoads<StoredConversation>();
+  readonly #responseLoads = new SharedLoads<Part>();
 
   constructor(memory: StoredConversations, archive: ResponseArchive) {
     this.#memory = memory;
@@ -32,18 +38,38 @@ export class StoredResponses {
     return this.#memory.conversationBytesMax;
   }
 
-  /** Returns null if the response is unknown or belongs to another key. */
-  findConversation(responseId: string, keyId: string): MaybePromise<StoredConversation | null> {
-    const recent = this.#memory.find(responseId, keyId);
-    if (recent === null) return this.#load(responseId, keyId);
+  /** Returns null if the response is unknown or belongs to another key. Concurrent loads are one. */
+  findConversation(responseId: string, owner: BodyOwner): MaybePromise<StoredConversation | null> {
+    const recent = this.#memory.find(responseId, owner.id);
+    if (recent === null)
+      return this.#conversationLoads.share(owner.id, responseId, () => this.#load(responseId, owner));
     return this.#archive.mayBeDeletedElsewhere(recent.record) ? this.#check(recent) : recent;
   }
 
-  async findRecord(responseId: string, keyId: string): Promise<ResponseRecord | null> {
-    const recent = this.#memory.find(responseId, keyId);
-    if (recent === null) return this.#archive.findRecord(responseId, keyId);
-    if (!this.#archive.mayBeDeletedElsewhere(recent.record)) return recent.record;
-    return (await this.#check(recent))?.record ?? null;
+  /** The response object as JSON. Returns null if it is unknown or belongs to another key. Concurrent loads are one. */
+  async findResponse(responseId: string, owner: BodyOwner): Promise<Part | null> {
+    const recent = await this.#findRecent(responseId, owner.id);
+    if (recent !== "unknown") return recent && turnResponse(recent.record.turn);
+    return this.#responseLoads.share(owner.id, responseId, () =>
+      this.#archive.useRecord(responseId, owner, ({ turn }) => copyResponse(turn)),
+    );
+  }
+
+  /** Resolves with the result of `use`, which receives the input of the response as JSON; null as above. */
+  async useInput<Result>(
+    responseId: string,
+    owner: BodyOwner,
+    use: (input: Part) => Result | Promise<Result>,
+  ): Promise<Result | null> {
+    const recent = await this.#findRecent(responseId, owner.id);
+    if (recent !== "unknown") return recent && use(turnInput(recent.record.turn));
+    return this.#archive.useRecord(responseId, owner, ({ turn }) => use(turnInput(turn)));
+  }
+
+  /** Returns false if the response is unknown or belongs to another key. */
+  async isStored(responseId: string, keyId: string): Promise<boolean> {
+    const recent = await this.#findRecent(responseId, keyId);
+    return recent === "unknown" ? this.#archive.isStored(responseId, keyId) : recent !== null;
   }
 
   /** Returns false if the response is unknown or belongs to another key. */
@@ -56,6 +82,13 @@ export class StoredResponses {
     return this.#archive.close();
   }
 
+  /** `unknown`: memory does not have it. Null: it was deleted at another node. */
+  async #findRecent(responseId: string, keyId: string): Promise<StoredConversation | null | "unknown"> {
+    const recent = this.#memory.find(responseId, keyId);
+    if (recent === null) return "unknown";
+    return this.#archive.mayBeDeletedElsewhere(recent.record) ? this.#check(recent) : recent;
+  }
+
   /** The client may have deleted the response at another node. */
   async #check(recent: StoredConversation): Promise<StoredConversation | null> {
     const { responseId, keyId } = recent.record;
@@ -65,8 +98,8 @@ export class StoredResponses {
     return null;
   }
 
-  async #load(responseId: string, keyId: string): Promise<StoredConversation | null> {
-    const records = await this.#archive.findChain(responseId, keyId);
+  async #load(responseId: string, owner: BodyOwner): Promise<StoredConversation | null> {
+    const records = await this.#archive.findChain(responseId, owner);
     if (records === null) return null;
     const conversation = joinRecords(records);
     if (conversation !== null) this.#memory.add(conversation);
@@ -78,4 +111,26 @@ export class StoredResponses {
 export function joinRecords(records: readonly ResponseRecord[]): StoredConversation | null {
   const record = records.at(-1);
   return record === undefined ? null : { record, turns: records.map(({ turn }) => turn) };
+}
+
+/** Without its input, which may be a thousand times as long. */
+async function copyResponse(turn: Uint8Array): Promise<Part> {
+  const { bytes, start, end } = turnResponse(turn);
+  const copy = new Uint8Array(end - start);
+  await copyInTurns(copy, 0, bytes.subarray(start, end));
+  return wholeBytesPart(copy);
+}
+
+/** Loads in progress, by the key that requested them and their response. */
+class SharedLoads<Value> {
+  readonly #loads = new Map<string, Promise<Value | null>>();
+
+  share(keyId: string, responseId: string, load: () => Promise<Value | null>): Promise<Value | null> {
+    const id = `${keyId} ${responseId}`;
+    const running = this.#loads.get(id);
+    if (running !== undefined) return running;
+    const started = load().finally(() => this.#loads.delete(id));
+    this.#loads.set(id, started);
+    return started;
+  }
 }

@@ -4,8 +4,8 @@
  */
 
 interface WalCheckpointer {
-  /** Starts a checkpoint unless one is running. */
-  checkpoint(): void;
+  /** Starts a checkpoint unless one is running. Resolves when it has ended. */
+  checkpoint(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -42,6 +42,7 @@ export function openWalCheckpointer(databaseUrl: string): WalCheckpointer {
       checkpoint ??= send({ kind: "move", databaseUrl }).then(() => {
         checkpoint = null;
       });
+      return checkpoint;
     },
     async close() {
       if (worker === null) return;

@@ -64,7 +64,7 @@ async function removeUnused(tx: Db, last: RemovedRow): Promise<number> {
 
 async function findRow(tx: Db, id: string): Promise<RemovedRow | null> {
   const [row] = await tx.sql`
-    SELECT id, conversation_id, previous_id, LENGTH(sealed) AS bytes, is_deleted FROM stored_response
+    SELECT id, conversation_id, previous_id, OCTET_LENGTH(sealed) AS bytes, is_deleted FROM stored_response
     WHERE id = ${id}`;
   return row === undefined ? null : toRemovedRow(row);
 }

@@ -21,6 +21,7 @@ import {
   hasStoredResponse,
   insertStoredResponses,
   type NewStoredResponse,
+  readStoredResponses,
 } from "./stored-responses.ts";
 
 setDefaultTimeout(60_000);
@@ -55,11 +56,16 @@ eachEngine(({ open }) => {
   test("a response is found by its key only, and until it expires", async () => {
     const db = await open();
     await insertStoredResponses(db, [response("r1")]);
-    expect(await findStoredResponse(db, ask("r1"))).toMatchObject({
+    expect(await findStoredResponse(db, ask("r1"))).toEqual({
       id: "r1",
-      sealed: "sealed r1",
-      tokens: 7,
+      previousId: null,
+      sealedBytes: "sealed r1".length,
+      turnBytes: 500,
     });
+    expect(await readStoredResponses(db, ["r1"])).toMatchObject([
+      { id: "r1", sealed: "sealed r1", tokens: 7 },
+    ]);
+    expect(await readStoredResponses(db, ["r1", "r2"])).toBeNull();
     expect(await findStoredResponse(db, ask("r1", "k2"))).toBeNull();
     expect(await findStoredResponse(db, { ...ask("r1"), sinceMs: 1_001 })).toBeNull();
     expect(await hasStoredResponse(db, ask("r1"))).toBe(true);
@@ -68,12 +74,16 @@ eachEngine(({ open }) => {
 
   test("a chain is read from its first response on, also if it branches", async () => {
     const db = await open();
-    await insertStoredResponses(db, [response("r1"), response("r2", { previousId: "r1" })]);
+    const second = response("r2", { previousId: "r1", memoryBytes: 800 });
+    await insertStoredResponses(db, [response("r1"), second]);
     await insertStoredResponses(db, [
-      response("r3", { previousId: "r2" }),
+      response("r3", { previousId: "r2", memoryBytes: 850 }),
       response("branch", { previousId: "r1" }),
     ]);
     expect(await chainIds(db, "r3")).toEqual(["r1", "r2", "r3"]);
+    const sizes = await findStoredChain(db, ask("r3"));
+    expect(sizes.map(({ turnBytes }) => turnBytes)).toEqual([500, 300, 50]);
+    expect(await findStoredResponse(db, ask("r3"))).toEqual(sizes[2] ?? null);
     expect(await chainIds(db, "branch")).toEqual(["r1", "branch"]);
     await expectExactSums(db);
   });

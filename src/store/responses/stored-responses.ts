@@ -4,6 +4,7 @@ import { nextTurn } from "../../base/next-turn.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
 import { rowReader } from "../engine/row-reader.ts";
+import { selectIn } from "../engine/select-in.ts";
 
 const toResponse = rowReader({
   id: text,
@@ -100,14 +101,15 @@ export interface StoredResponseQuery {
   readonly sinceMs: number;
 }
 
+const toSize = rowReader({ id: text, previousId: textOrNull, sealedBytes: integer, turnBytes: integer });
+/** How long the content of a response is: sealed as in the database, and in memory. */
+export type StoredResponseSize = ReturnType<typeof toSize>;
+
 export async function findStoredResponse(
   db: Db,
-  { id, keyId, sinceMs }: StoredResponseQuery,
-): Promise<StoredResponseRow | null> {
-  const [row] = await db.sql`
-    SELECT id, key_id, previous_id, at_ms, tokens, memory_bytes, sealed FROM stored_response
-    WHERE id = ${id} AND key_id = ${keyId} AND at_ms >= ${sinceMs} AND is_deleted = 0`;
-  return row === undefined ? null : toResponse(row);
+  query: StoredResponseQuery,
+): Promise<StoredResponseSize | null> {
+  return (await readSizes(db, query, { deletedMax: 0, responsesMax: 1 }))[0] ?? null;
 }
 
 export async function hasStoredResponse(
@@ -123,27 +125,32 @@ export async function hasStoredResponse(
 /** SQLite reads them in the event loop. */
 const RESPONSES_PER_TURN = 512;
 
-/** Reads the response and those that it continues, the first one first. Empty if the response is unknown. */
-export async function findStoredChain(db: Db, query: StoredResponseQuery): Promise<StoredResponseRow[]> {
-  const newestFirst = await readChain(db, query, { deletedMax: 0 });
+/** Finds the response and those that it continues, the first one first. Empty if the response is unknown. */
+export async function findStoredChain(db: Db, query: StoredResponseQuery): Promise<StoredResponseSize[]> {
+  const responsesMax = RESPONSES_PER_TURN;
+  const newestFirst = await readSizes(db, query, { deletedMax: 0, responsesMax });
   for (;;) {
     const previousId = newestFirst.at(-1)?.previousId;
     if (previousId === undefined) return [];
     if (previousId === null) return newestFirst.reverse();
     await nextTurn();
-    const earlier = await readChain(db, { ...query, id: previousId, sinceMs: 0 }, { deletedMax: 1 });
+    const earlierQuery = { ...query, id: previousId, sinceMs: 0 };
+    const earlier = await readSizes(db, earlierQuery, { deletedMax: 1, responsesMax });
     // The conversation was removed meanwhile.
     if (earlier.length === 0) return [];
     for (const response of earlier) newestFirst.push(response);
   }
 }
 
-/** The response, and those that it continues as far as one turn reads them. */
-async function readChain(
+/**
+ * The response, and those that it continues, the newest first. `OCTET_LENGTH` reads no content, unlike `LENGTH` on
+ * SQLite.
+ */
+async function readSizes(
   db: Db,
   { id, keyId, sinceMs }: StoredResponseQuery,
-  { deletedMax }: { deletedMax: 0 | 1 },
-): Promise<StoredResponseRow[]> {
+  { deletedMax, responsesMax }: { deletedMax: 0 | 1; responsesMax: number },
+): Promise<StoredResponseSize[]> {
   const rows = await db.sql`
     WITH RECURSIVE chain (id, previous_id, depth) AS (
       SELECT id, previous_id, 1 FROM stored_response
@@ -151,12 +158,28 @@ async function readChain(
       UNION ALL
       SELECT earlier.id, earlier.previous_id, chain.depth + 1
       FROM stored_response AS earlier JOIN chain ON earlier.id = chain.previous_id
-      WHERE earlier.key_id = ${keyId} AND chain.depth < ${RESPONSES_PER_TURN}
+      WHERE earlier.key_id = ${keyId} AND chain.depth < ${responsesMax}
     )
-    SELECT response.id AS id, response.key_id AS key_id, response.previous_id AS previous_id,
-      response.at_ms AS at_ms, response.tokens AS tokens, response.memory_bytes AS memory_bytes,
-      response.sealed AS sealed
+    SELECT response.id AS id, response.previous_id AS previous_id,
+      OCTET_LENGTH(response.sealed) AS sealed_bytes,
+      response.memory_bytes - COALESCE(earlier.memory_bytes, 0) AS turn_bytes
     FROM chain JOIN stored_response AS response ON response.id = chain.id
+      LEFT JOIN stored_response AS earlier ON earlier.id = response.previous_id
     ORDER BY chain.depth`;
-  return rows.map(toResponse);
+  return rows.map(toSize);
+}
+
+/** Reads the content of responses in the order of their ids. Null if one of them was removed meanwhile. */
+export async function readStoredResponses(
+  db: Db,
+  ids: readonly string[],
+): Promise<StoredResponseRow[] | null> {
+  const rows = await selectIn(
+    db,
+    "SELECT id, key_id, previous_id, at_ms, tokens, memory_bytes, sealed FROM stored_response WHERE id",
+    ids,
+  );
+  const byId = new Map(rows.map(toResponse).map((response) => [response.id, response]));
+  const found = ids.flatMap((id) => byId.get(id) ?? []);
+  return found.length === ids.length ? found : null;
 }
