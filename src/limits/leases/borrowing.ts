@@ -110,6 +110,8 @@ class BorrowPart implements AskSource {
   #status: PartStatus = "new";
   #final: FinalStage = "none";
   #wasRejected = false;
+  /** A note that has arrived before the reply to the ask that it is about. */
+  #early: "grant" | "final" | null = null;
   #wants: readonly { readonly holding: RecordHolding; readonly want: MeterWant }[] = [];
   /** What others were asked to return. */
   #awaited: RecordHolding | null = null;
@@ -163,6 +165,7 @@ class BorrowPart implements AskSource {
     }
     this.#wants = lacking.map((holding) => ({ holding, want: this.#buildWant(holding, indexOf) }));
     this.#status = "sent";
+    this.#early = null;
     this.#awaited = null;
     this.#cancelTimer?.();
     return {
@@ -187,6 +190,7 @@ class BorrowPart implements AskSource {
         return;
       case "waiting":
         this.#noteWaiting(result.lacks);
+        if (this.#early !== null && !this.#borrowing.isOver) this.wake(this.#early);
         return;
       case "refused":
         this.#noteRejected(result, nowMs);
@@ -195,7 +199,10 @@ class BorrowPart implements AskSource {
 
   /** A note says that something was lent, or that nothing more will come. */
   wake(about: "grant" | "final"): void {
-    if (this.#status === "sent") return;
+    if (this.#status === "sent") {
+      if (this.#early !== "final") this.#early = about;
+      return;
+    }
     this.#status = about === "final" ? "new" : "idle";
     if (about === "final") this.#final = "due";
     for (const { holding } of this.#wants) holding.record.noteUrgent();

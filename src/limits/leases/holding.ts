@@ -215,6 +215,12 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
   /** Takes what has to be reported; null if nothing has changed. */
   takeReport(record: number, sent: UseBatch[]): MeterReport | null {
     const { meter } = this;
+    // The recall may have arrived before the reply that lent it.
+    const keepsIdle = this.#isLossPartIdle || (this.kind === "slots" && this.waiting > 0);
+    if (this.#confirms > 0 && this.idle > 0 && !keepsIdle) {
+      this.#returned += this.idle;
+      this.idle = 0;
+    }
     const used = this.#used;
     const returned = this.#returned;
     const confirms = this.#confirms;

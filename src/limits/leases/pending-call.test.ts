@@ -91,3 +91,12 @@ test("a call and a declaration have only as many long windows as can be read fro
   const { batches } = declareHoldings(records, { terms, timing });
   expect(batches.map((batch) => batch.records.length)).toEqual(parts);
 });
+
+test("what a reply lends after its recall has arrived is returned with the confirmation", () => {
+  const holding = openTokens("k");
+  holding.recall(3, 0, timing.contendedMs);
+  holding.apply({ lent: 100, free: 0, used: 0, resetMs: 0, hasOthersWaiting: true }, 1, timing.contendedMs);
+  const [call] = send([holding]);
+  expect(call?.items).toMatchObject([{ returned: 100, confirms: 3 }]);
+  expect(holding.idle).toBe(0);
+});
