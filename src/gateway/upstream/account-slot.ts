@@ -62,8 +62,6 @@ export interface PastFailures {
   readonly error: ApiError | null;
 }
 
-export const NO_FAILURES: PastFailures = { tried: new Set(), error: null };
-
 export function takeAccountSlot(
   source: AccountSlotSource,
   dispatchRequest: DispatchRequest,

@@ -36,7 +36,7 @@ interface FailedAttempt {
   readonly trace: AttemptTrace;
 }
 
-/** What the failed attempts of a request have shown. Nearly all requests have none. */
+/** What the failed attempts of a request have shown. */
 export class Failover implements PastFailures {
   /** The accounts that are not tried again. */
   readonly tried = new Set<AccountRoute>();
@@ -56,12 +56,11 @@ export class Failover implements PastFailures {
     this.body = dispatchRequest.request.body;
   }
 
-  /** Excludes accounts that have rejected the required output limit before. Null if there are none. */
-  static open(services: FailoverServices, dispatchRequest: DispatchRequest): Failover | null {
-    const unable = dispatchRequest.cap?.findUnable(dispatchRequest.routes) ?? [];
-    if (unable.length === 0) return null;
+  /** Excludes accounts that have rejected the required output limit before. */
+  static open(services: FailoverServices, dispatchRequest: DispatchRequest): Failover {
     const failover = new Failover(services, dispatchRequest);
-    failover.#exclude(unable);
+    const unable = dispatchRequest.cap?.findUnable(dispatchRequest.routes) ?? [];
+    if (unable.length > 0) failover.#exclude(unable);
     return failover;
   }
 
