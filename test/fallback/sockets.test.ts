@@ -1,8 +1,8 @@
 /** Fallback of turns on a WebSocket: what the client limits with headers of the upgrade, and its network. */
 
 import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { freePort } from "../support/free-port.ts";
 import type { PaidGateway } from "../support/paid-gateway.ts";
-import { freePort } from "../support/postgres.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 import { expectNothingHeld, type FallbackSetup, startFallbackGateway } from "./fallback-gateway.ts";
 

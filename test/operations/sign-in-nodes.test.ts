@@ -3,8 +3,9 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createServiceClient, openConsoleClient, signInAs } from "../support/console-client.ts";
 import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { CLIENT, type OpenidProvider, startOpenidProvider } from "../support/openid-provider.ts";
-import { freePort, type Postgres, startPostgres } from "../support/postgres.ts";
+import { type Postgres, startPostgres } from "../support/postgres.ts";
 import { ProviderBrowser } from "../support/provider-browser.ts";
 import { type RunningGateway, startTestGateway } from "../support/running-gateway.ts";
 

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
 import { eventually } from "./eventually.ts";
+import { freePort } from "./free-port.ts";
 
 const READY_WITHIN_MS = 60_000;
 
@@ -24,7 +25,7 @@ export async function startMariaDb(): Promise<MariaDb> {
   const install = ["mariadb-install-db", ...common, "--auth-root-authentication-method=normal"];
   const installed = Bun.spawnSync(install, { stdout: "ignore", stderr: "pipe" });
   if (!installed.success) throw new Error(installed.stderr.toString());
-  const port = findFreePort();
+  const port = freePort();
   const network = ["--bind-address=127.0.0.1", `--port=${port}`, `--socket=${join(folder, "socket")}`];
   const child = Bun.spawn([findMariaDb() ?? "mariadbd", ...common, ...network], {
     stdout: "ignore",
@@ -53,11 +54,4 @@ async function runOnce(url: string, statement: string): Promise<boolean> {
   } finally {
     await client.close();
   }
-}
-
-function findFreePort(): number {
-  const listener = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-  const { port } = listener;
-  listener.stop(true);
-  return port;
 }

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SQL } from "bun";
 import { eventually } from "./eventually.ts";
-import { freePort } from "./postgres.ts";
+import { freePort } from "./free-port.ts";
 
 const READY_WITHIN_MS = 10_000;
 /** Fewer than the connections of one node, so that transactions must share them. */

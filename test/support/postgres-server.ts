@@ -9,7 +9,8 @@ import { join } from "node:path";
 import { SQL } from "bun";
 import { eventually } from "./eventually.ts";
 import { findFastFolder } from "./fast-folder.ts";
-import { findBinaries, freePort, installPostgres } from "./postgres.ts";
+import { freePort } from "./free-port.ts";
+import { findBinaries, installPostgres } from "./postgres.ts";
 
 const READY_WITHIN_MS = 60_000;
 

@@ -11,6 +11,7 @@ import { type Db, openDb } from "../../src/store/engine/db.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";
 import { createPartitionsAhead } from "../../src/store/usage/usage-partitions.ts";
 import { findFastFolder } from "./fast-folder.ts";
+import { freePort } from "./free-port.ts";
 
 const INSTALLATIONS = "/usr/lib/postgresql";
 const READY_WITHIN_MS = 30_000;
@@ -181,11 +182,4 @@ function asUnprivileged(folder: string): string[] {
 
 function isRoot(): boolean {
   return process.getuid?.() === 0;
-}
-
-export function freePort(): number {
-  const probe = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
-  const { port } = probe;
-  probe.stop(true);
-  return port;
 }

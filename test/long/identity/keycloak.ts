@@ -8,7 +8,8 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { eventually } from "../../support/eventually.ts";
-import { freePort, startPostgres } from "../../support/postgres.ts";
+import { freePort } from "../../support/free-port.ts";
+import { startPostgres } from "../../support/postgres.ts";
 import { readProcessResult } from "../../support/process-result.ts";
 import { ProviderBrowser } from "../../support/provider-browser.ts";
 import { type RunningGateway, startTestGateway } from "../../support/running-gateway.ts";
