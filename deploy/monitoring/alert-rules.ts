@@ -81,7 +81,7 @@ export const ALERT_RULES: readonly AlertRule[] = [
   },
   {
     name: "GatewayQueueRejecting",
-    query: `${q.sumRate("gateway_queue_refused_total", ["group"])} > ${REQUESTS_MIN}`,
+    query: `${q.sumRate("gateway_queue_rejected_total", ["group"])} > ${REQUESTS_MIN}`,
     for: "10m",
     severity: "warning",
     summary: "The queue of group {{ $labels.group }} rejects requests.",

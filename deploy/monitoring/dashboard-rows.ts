@@ -194,7 +194,7 @@ const LIMITS: Row = {
     {
       title: "Requests rejected by limits",
       unit: "reqps",
-      queries: one(q.sumRate("gateway_limit_refusals_total", ["scope", "kind"]), "{{scope}} {{kind}}"),
+      queries: one(q.sumRate("gateway_limit_rejections_total", ["scope", "kind"]), "{{scope}} {{kind}}"),
     },
     {
       title: "Waits for other nodes",
@@ -224,12 +224,12 @@ const LIMITS: Row = {
     {
       title: "Requests rejected by the queue",
       unit: "reqps",
-      queries: one(q.sumRate("gateway_queue_refused_total", ["group"]), "{{group}}"),
+      queries: one(q.sumRate("gateway_queue_rejected_total", ["group"]), "{{group}}"),
     },
     {
       title: "Requests rejected for lack of memory",
       unit: "reqps",
-      queries: one(q.sumRate("gateway_large_bodies_refused_total", []), "large bodies"),
+      queries: one(q.sumRate("gateway_large_bodies_rejected_total", []), "large bodies"),
     },
     {
       title: "Slow turns of the event loop",

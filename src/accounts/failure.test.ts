@@ -110,7 +110,7 @@ describe("the error that the client receives", () => {
   test.each<[FailureClass, status: number, code: string]>([
     ["rejected", 400, "invalid_request"],
     ["not_here", 404, "not_found"],
-    ["too_large", 502, "answer_too_large"],
+    ["too_large", 502, "response_too_large"],
     ["unstreamed", 400, "unsupported_parameter"],
     ["rate_limited", 429, "rate_limit_exceeded"],
     ["overloaded", 503, "server_is_overloaded"],

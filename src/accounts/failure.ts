@@ -98,7 +98,7 @@ export function clientError(failure: UpstreamFailure, audience: Audience): ApiEr
       return rejectedError(failure, audience);
     case "too_large":
       return new ApiError(
-        "answer_too_large",
+        "response_too_large",
         "The response exceeds the maximum size of this gateway. Request less (fewer inputs, fewer or smaller images), or send the request without `stream`.",
         // A retry would return a response of the same size.
         { headers: { "x-should-retry": "false" } },

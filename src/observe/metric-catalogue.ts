@@ -91,12 +91,12 @@ export const METRICS = {
     help: "Time that requests waited in the queue of their group, in seconds. Requests that did not wait are not counted.",
     labels: ["group"],
   },
-  gateway_queue_refused_total: {
+  gateway_queue_rejected_total: {
     type: "counter",
     help: "Requests rejected because the queue of their group was full or their wait timed out.",
     labels: ["group"],
   },
-  gateway_limit_refusals_total: {
+  gateway_limit_rejections_total: {
     type: "counter",
     help: "Requests rejected by a limit, by the subject of the limit and its kind.",
     labels: ["scope", "kind"],
@@ -203,7 +203,7 @@ export const METRICS = {
     help: "Maximum memory for request bodies above 1 MiB, in bytes.",
     labels: [],
   },
-  gateway_large_bodies_refused_total: {
+  gateway_large_bodies_rejected_total: {
     type: "counter",
     help: "Requests rejected because the memory for request bodies was full.",
     labels: [],

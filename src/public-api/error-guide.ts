@@ -187,7 +187,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     example:
       "The request req_1 with this Idempotency-Key is still in flight. Send the same request again after Retry-After.",
   },
-  idempotency_answer_gone: {
+  idempotency_response_gone: {
     why: "the request with this `Idempotency-Key` is complete, but its response is not stored: it was a stream, too long, or interrupted",
     todo: "get the outcome with `GET /v1/requests/{id}` and the id in the message; use a new key to send the request again",
     retry: "no",
@@ -264,7 +264,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
     retry: "yes",
     example: "The upstream of the model `slow-chat` failed before it sent a response. Try again.",
   },
-  answer_too_large: {
+  response_too_large: {
     why: "the response exceeds the maximum size: 16 MiB for one event of a stream, 128 MiB for a response that is not streamed",
     todo: "request less (fewer inputs, fewer or smaller images), or do not stream if the request was a stream",
     retry: "no",

@@ -98,7 +98,7 @@ describe("a repeated request", () => {
     const again = await gateway.call(CHAT, { ...body, stream: true }, under("one"));
     expect(again.headers.get("x-should-retry")).toBe("false");
     const error = await expectRejection(again, 409);
-    expect(error).toMatchObject({ code: "idempotency_answer_gone", param: "idempotency-key" });
+    expect(error).toMatchObject({ code: "idempotency_response_gone", param: "idempotency-key" });
     expect(error.message).toContain(id);
     expect(asked(gateway)).toBe(1);
   });
@@ -107,7 +107,7 @@ describe("a repeated request", () => {
     const gateway = await start({ models: { paid: "sim-fast@bytes=70000" } });
     await doneId(await gateway.call(CHAT, body, under("one")));
     expect((await expectRejection(await gateway.call(CHAT, body, under("one")), 409)).code).toBe(
-      "idempotency_answer_gone",
+      "idempotency_response_gone",
     );
   });
 
@@ -119,7 +119,7 @@ describe("a repeated request", () => {
       "To send the request again, use a new key.",
     );
     const error = await expectRejection(await gateway.call(CHAT, body, under("one")), 409);
-    expect(error.code).toBe("idempotency_answer_gone");
+    expect(error.code).toBe("idempotency_response_gone");
     expect(asked(gateway)).toBe(1);
   });
 

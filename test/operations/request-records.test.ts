@@ -145,7 +145,7 @@ describe("metrics", () => {
     const refused = await chat("paid", {}, { headers });
     expect(refused.status).toBe(429);
     await refused.text();
-    expect(readSeries(await scrape(), 'gateway_limit_refusals_total{scope="key",kind="rpm"}')).toBe(1);
+    expect(readSeries(await scrape(), 'gateway_limit_rejections_total{scope="key",kind="rpm"}')).toBe(1);
   });
 
   test("count open WebSockets and their turns", async () => {

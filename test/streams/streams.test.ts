@@ -177,7 +177,7 @@ describe("every stream", () => {
       const response = await ask(family, "huge-line");
       const text = await response.text();
       expect(text).not.toContain("aaaaaaaa");
-      expect(await rowOf(response)).toMatchObject({ error_code: "answer_too_large" });
+      expect(await rowOf(response)).toMatchObject({ error_code: "response_too_large" });
       expect(text).toContain("The response exceeds the maximum size of this gateway.");
       if (response.status === 200) expect(failuresIn(eventsIn(text))).toBe(1);
       else expect(response.status).toBe(502);

@@ -163,7 +163,7 @@ function currentFamilies({
     ),
     single("gateway_large_bodies_bytes", heldBytes),
     single("gateway_large_bodies_bytes_max", bytesMax),
-    single("gateway_large_bodies_refused_total", refused),
+    single("gateway_large_bodies_rejected_total", refused),
   ];
 }
 

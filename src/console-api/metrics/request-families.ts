@@ -84,11 +84,11 @@ export function measuredFamilies(metrics: RequestMetrics): MetricFamily[] {
     labelledHistogram("gateway_output_tokens_per_second", metrics.outputSpeed, (model) => ({ model })),
     labelledHistogram("gateway_queue_wait_seconds", metrics.queueWait, (group) => ({ group })),
     samples(
-      "gateway_queue_refused_total",
+      "gateway_queue_rejected_total",
       [...metrics.queueRejections].map(([group, count]) => [{ group }, count]),
     ),
     samples(
-      "gateway_limit_refusals_total",
+      "gateway_limit_rejections_total",
       metrics.limitRejections.list().map(([scope, kind, count]) => [{ scope, kind }, count]),
     ),
     samples(

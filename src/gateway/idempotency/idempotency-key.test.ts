@@ -51,7 +51,7 @@ test("a repeated request gets one of three errors: retry later, response gone, k
   expect(running).toMatchObject({ status: 409, code: "idempotency_in_progress" });
   expect(Number(running.headers["retry-after"])).toBeGreaterThanOrEqual(1);
   const gone = repeatError({ kind: "done", requestId, stored: null });
-  expect(gone).toMatchObject({ status: 409, code: "idempotency_answer_gone" });
+  expect(gone).toMatchObject({ status: 409, code: "idempotency_response_gone" });
   expect(gone.headers).toEqual({ "x-should-retry": "false" });
   const reused = repeatError({ kind: "other_body", requestId });
   expect(reused).toMatchObject({ status: 400, code: "idempotency_key_reused" });

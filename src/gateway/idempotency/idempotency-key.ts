@@ -65,7 +65,7 @@ export function repeatError(start: Exclude<IdempotencyStart, { kind: "new" }>): 
       );
     case "done":
       return new ApiError(
-        "idempotency_answer_gone",
+        "idempotency_response_gone",
         `The request ${start.requestId} with this Idempotency-Key has ended, but its response is not stored. The request was not sent again. To send it again, use a new key.`,
         // OpenAI's client retries every 409 otherwise.
         { param: HEADER, headers: { "x-should-retry": "false" } },

@@ -101,7 +101,7 @@ describe("a request with an Idempotency-Key", () => {
 
   test.each([
     ["is in progress", { kind: "running", requestId: "req_0" }, "idempotency_in_progress"],
-    ["was not stored", { kind: "done", requestId: "req_0", stored: null }, "idempotency_answer_gone"],
+    ["was not stored", { kind: "done", requestId: "req_0", stored: null }, "idempotency_response_gone"],
     ["had another body", { kind: "other_body", requestId: "req_0" }, "idempotency_key_reused"],
   ] as const)("is rejected when the first %s", async (_, begun, code) => {
     expect(await rejection(setUp(begun).claim("t", "responses"))).toMatchObject({ code });

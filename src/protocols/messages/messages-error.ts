@@ -45,7 +45,7 @@ const STATUS_BY_CODE: ReadonlyMap<ApiErrorCode, number> = new Map<ApiErrorCode, 
   // The status of an upstream without capacity. Nothing else has it: clients repeat it many times.
   ["server_is_overloaded", 529],
   ["upstream_error", 500],
-  ["answer_too_large", 500],
+  ["response_too_large", 500],
 ]);
 
 export function messagesErrorStatus(error: ApiError): number {
