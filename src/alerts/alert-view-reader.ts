@@ -11,12 +11,12 @@ import type { LivePolicy } from "../policy/live-policy.ts";
 import type { PolicyGroup } from "../policy/snapshot.ts";
 import type { AccountReport } from "../pool/health-report.ts";
 import type { Pool } from "../pool/pool.ts";
+import type { AlertsRecord } from "../records/settings.ts";
 import type { Db } from "../store/engine/db.ts";
 import { isSharedServer } from "../store/engine/dialect.ts";
 import { type DirectoryLoss, findDirectoryLosses } from "../store/identity/directory-losses.ts";
 import { type RepeatedOverruns, readRepeatedOverruns } from "../store/money/overruns.ts";
 import { hasLostCoordinator, listNodes, type NodeRecord } from "../store/nodes/nodes.ts";
-import type { AlertsRecord } from "../store/settings/settings-records.ts";
 import type { AlertLimits, AlertView, StoreSignals } from "./alert-view.ts";
 import { computeSpentToday, type FoldedSpending, readFolded, type SpentToday } from "./daily-spending.ts";
 import { type History, openHistory } from "./traffic-history.ts";
@@ -81,7 +81,7 @@ export class AlertViewReader {
         ),
       };
     }
-    return this.#buildView(rules, nowMs);
+    return this.#buildView(nowMs);
   }
 
   /** Null until first read. */
@@ -103,14 +103,12 @@ export class AlertViewReader {
     return isSharedServer(db) ? listNodes(db, clock) : [];
   }
 
-  #buildView(rules: AlertsRecord, nowMs: number): AlertView {
+  #buildView(nowMs: number): AlertView {
     const { policy, pool, billingFaults, limits, store, startedAtMs } = this.#options;
     const { accounts, groups } = policy.snapshot();
     const reports = new Map([...accounts.values()].map((account) => [account.id, pool.report(account)]));
     this.#trackEmptyPools(groups, reports, nowMs);
-    const before = this.#history.sampleAt(nowMs - rules.errorRate.overMs);
     const latest = this.#history.latest();
-    const beforeFallback = this.#history.sampleAt(nowMs - rules.fallbackRate.overMs);
     return {
       nowMs,
       startedAtMs,
@@ -121,10 +119,13 @@ export class AlertViewReader {
         accountIds: group.accounts.map((account) => account.id),
         emptySinceMs: this.#emptySinceMs.get(group.id) ?? null,
       })),
-      recent: { requests: latest.requests - before.requests, errors: latest.errors - before.errors },
-      fallback: {
-        requests: latest.requests - beforeFallback.requests,
-        fallbacks: latest.fallbacks - beforeFallback.fallbacks,
+      countTraffic: (spanMs) => {
+        const before = this.#history.sampleAt(nowMs - spanMs);
+        return {
+          requests: latest.requests - before.requests,
+          errors: latest.errors - before.errors,
+          fallbacks: latest.fallbacks - before.fallbacks,
+        };
       },
       spent: this.spentToday(),
       billingFaults: billingFaults

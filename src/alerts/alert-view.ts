@@ -2,11 +2,13 @@
 
 import type { BillingFault } from "../observe/billing-faults.ts";
 import type { AccountReport } from "../pool/health-report.ts";
-import type { AlertDetails, AlertRule } from "../store/alerts/alerts.ts";
+import type { AlertRule } from "../records/alert-rules.ts";
+import type { AlertDetails } from "../store/alerts/alerts.ts";
 import type { DirectoryLoss, LossBounds } from "../store/identity/directory-losses.ts";
 import type { RepeatedOverruns } from "../store/money/overruns.ts";
 import type { NodeRecord } from "../store/nodes/nodes.ts";
 import type { SpentToday } from "./daily-spending.ts";
+import type { TrafficSample } from "./traffic-history.ts";
 
 /** The current state as seen by this process. */
 export interface AlertView {
@@ -15,10 +17,8 @@ export interface AlertView {
   accounts: readonly { id: string; name: string; report: AccountReport }[];
   /** `emptySinceMs`: since when none of its accounts is available; null while one is. */
   groups: readonly { id: string; name: string; accountIds: readonly string[]; emptySinceMs: number | null }[];
-  /** Requests in the rule's span, and how many of them failed. */
-  recent: { requests: number; errors: number };
-  /** Requests in the span of that rule, and how many of them fallback steps served. */
-  fallback: { requests: number; fallbacks: number };
+  /** Requests of the last time, how many of them failed, and how many fallback steps served. */
+  countTraffic(spanMs: number): Pick<TrafficSample, "requests" | "errors" | "fallbacks">;
   /** Null until first read. */
   spent: SpentToday | null;
   /** Billing faults whose latest occurrence is younger than `billingFaultMs`. */

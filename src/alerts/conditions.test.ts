@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { AccountReport } from "../pool/health-report.ts";
+import { DEFAULT_ALERTS } from "../records/settings.ts";
 import type { AlertRecord } from "../store/alerts/alerts.ts";
 import type { NodeRecord } from "../store/nodes/nodes.ts";
-import { DEFAULT_ALERTS } from "../store/settings/settings-records.ts";
 import type { AlertView } from "./alert-view.ts";
 import { findConditions, isOver } from "./conditions.ts";
 
@@ -35,14 +35,18 @@ const NODE: NodeRecord = {
   jobs: [],
 };
 
+/** Within the span of a rule. */
+const traffic = (count: Partial<ReturnType<AlertView["countTraffic"]>>) => ({
+  countTraffic: () => ({ requests: 0, errors: 0, fallbacks: 0, ...count }),
+});
+
 function view(change: Partial<AlertView> = {}): AlertView {
   return {
     nowMs: NOW_MS,
     startedAtMs: NOW_MS - 3_600_000,
     accounts: [{ id: "acct_1", name: "openai-1", report: WELL }],
     groups: [{ id: "grp_1", name: "default", accountIds: ["acct_1"], emptySinceMs: null }],
-    recent: { requests: 0, errors: 0 },
-    fallback: { requests: 0, fallbacks: 0 },
+    ...traffic({}),
     spent: { dayMs: DAY_MS, nano: 0 },
     billingFaults: [],
     billingFaultMs: 3_600_000,
@@ -137,15 +141,15 @@ describe("the alert conditions", () => {
   });
 
   test("contain an error rate if there are enough requests", () => {
-    expect(rulesIn({ recent: { requests: 19, errors: 19 } })).toEqual([]);
-    expect(rulesIn({ recent: { requests: 20, errors: 3 } })).toEqual([]);
-    expect(rulesIn({ recent: { requests: 20, errors: 4 } })).toEqual([["error_rate", ""]]);
+    expect(rulesIn(traffic({ requests: 19, errors: 19 }))).toEqual([]);
+    expect(rulesIn(traffic({ requests: 20, errors: 3 }))).toEqual([]);
+    expect(rulesIn(traffic({ requests: 20, errors: 4 }))).toEqual([["error_rate", ""]]);
   });
 
   test("contain a fallback rate if there are enough requests", () => {
-    expect(rulesIn({ fallback: { requests: 19, fallbacks: 19 } })).toEqual([]);
-    expect(rulesIn({ fallback: { requests: 20, fallbacks: 9 } })).toEqual([]);
-    expect(rulesIn({ fallback: { requests: 20, fallbacks: 10 } })).toEqual([["fallback_rate", ""]]);
+    expect(rulesIn(traffic({ requests: 19, fallbacks: 19 }))).toEqual([]);
+    expect(rulesIn(traffic({ requests: 20, fallbacks: 9 }))).toEqual([]);
+    expect(rulesIn(traffic({ requests: 20, fallbacks: 10 }))).toEqual([["fallback_rate", ""]]);
   });
 });
 

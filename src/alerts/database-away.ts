@@ -4,6 +4,7 @@
  */
 
 import type { NewId } from "../base/clock.ts";
+import type { WebhookRecord } from "../records/settings.ts";
 import {
   type AlertEvent,
   type AlertRecord,
@@ -12,7 +13,6 @@ import {
   openAlert,
 } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
-import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import { buildAlertBody, type Origin, sendWebhook } from "./delivery.ts";
 import type { WebhookSender } from "./signed-webhook.ts";
 

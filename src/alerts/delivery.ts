@@ -1,5 +1,6 @@
 /** Webhook deliveries: their bodies, signatures and retries. */
 
+import type { WebhookRecord } from "../records/settings.ts";
 import {
   type AlertEvent,
   type AlertRecord,
@@ -8,7 +9,6 @@ import {
   recordDelivery,
 } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
-import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import type { WebhookResponse } from "./post-webhook.ts";
 import { sendSigned, type WebhookSender } from "./signed-webhook.ts";
 

@@ -13,13 +13,13 @@ import { openTraffic, type Traffic } from "../observe/traffic.ts";
 import { compileSnapshot } from "../policy/snapshot.ts";
 import { openTestPool } from "../pool/pool.test-support.ts";
 import { accountRecord, modelRecord } from "../records/records.test-support.ts";
+import { type AlertsRecord, DEFAULT_ALERTS, type WebhookRecord } from "../records/settings.ts";
 import { seal, webhookSecretBinding } from "../secrets/seal.ts";
 import { listAlerts } from "../store/alerts/alerts.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";
 import { insertOverruns } from "../store/money/overruns.ts";
-import { readAlertSettings, writeAlertSettings } from "../store/settings/alert-settings.ts";
-import { type AlertsRecord, DEFAULT_ALERTS, type WebhookRecord } from "../store/settings/settings-records.ts";
+import { readAlertSettings, writeAlertSettings } from "../store/settings/sections.ts";
 import { type Alerts, startAlerts } from "./engine.ts";
 
 const key = randomBytes(32);

@@ -6,9 +6,9 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Snapshot } from "../policy/snapshot.ts";
+import { type AlertsRecord, DEFAULT_ALERTS } from "../records/settings.ts";
 import { removeAlerts } from "../store/alerts/alerts.ts";
-import { readAlertSettings } from "../store/settings/alert-settings.ts";
-import { type AlertsRecord, DEFAULT_ALERTS } from "../store/settings/settings-records.ts";
+import { readAlertSettings } from "../store/settings/sections.ts";
 import type { AlertLimits, StoreSignals } from "./alert-view.ts";
 import { type AlertViewOptions, AlertViewReader } from "./alert-view-reader.ts";
 import type { SpentToday } from "./daily-spending.ts";

@@ -4,8 +4,8 @@
  */
 
 import type { Clock, NewId } from "../base/clock.ts";
+import type { WebhookRecord } from "../records/settings.ts";
 import type { AlertDetails } from "../store/alerts/alerts.ts";
-import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import { buildAlertBody, type Origin, sendWebhook } from "./delivery.ts";
 import type { WebhookSender } from "./signed-webhook.ts";
 

@@ -5,6 +5,7 @@
 
 import type { NewId } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
+import type { AlertsRecord, WebhookRecord } from "../records/settings.ts";
 import {
   type AlertEvent,
   type AlertRecord,
@@ -14,7 +15,6 @@ import {
   openAlert,
 } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/db.ts";
-import type { AlertsRecord, WebhookRecord } from "../store/settings/settings-records.ts";
 import type { AlertCondition, AlertView } from "./alert-view.ts";
 import { findConditions, isOver } from "./conditions.ts";
 import { buildAlertBody, type Origin } from "./delivery.ts";

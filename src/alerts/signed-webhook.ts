@@ -1,9 +1,9 @@
 /** Sends one POST to a configured webhook, signed with the secret that is stored for it. */
 
 import type { Clock } from "../base/clock.ts";
+import type { WebhookRecord } from "../records/settings.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { SealError, unseal, type WebhookList, webhookSecretBinding } from "../secrets/seal.ts";
-import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import { VERSION } from "../version.ts";
 import {
   buildFailure,

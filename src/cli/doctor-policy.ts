@@ -12,9 +12,9 @@ import { compileSnapshot } from "../policy/snapshot.ts";
 import type { AccountRecord } from "../records/account.ts";
 import type { GroupRecord } from "../records/group.ts";
 import type { PolicyRecords } from "../records/policy.ts";
+import type { Registration } from "../records/settings.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { accountCredentialBinding, unseal } from "../secrets/seal.ts";
-import type { Registration } from "../store/settings/settings-records.ts";
 import { type Finding, failed, passed, warned } from "./finding.ts";
 import { PROGRAM } from "./program-name.ts";
 

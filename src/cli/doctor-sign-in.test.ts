@@ -12,10 +12,11 @@ import { openHttpClient } from "../net/http-client/client.ts";
 import type { HttpClient } from "../net/http-client/contract.ts";
 import { Dialer } from "../net/http-client/dial.ts";
 import { NO_LIMITS } from "../records/limits.ts";
+import type { ProviderRecord } from "../records/sign-in.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";
 import { putUser } from "../store/identity/users.ts";
-import { type ProviderRecord, writeSignIn } from "../store/settings/sign-in-settings.ts";
+import { writeSignIn } from "../store/settings/sections.ts";
 import { checkSignIn } from "./doctor-sign-in.ts";
 
 const DISCOVERY = "/.well-known/openid-configuration";

@@ -5,10 +5,11 @@ import type { Settings } from "../config/installation/environment.ts";
 import { limits } from "../config/limits/product-limits.ts";
 import { openProviderFetch } from "../openid/provider-fetch.ts";
 import { Providers, SignInFailure } from "../openid/providers.ts";
+import type { ProviderRecord } from "../records/sign-in.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import type { Db } from "../store/engine/db.ts";
 import { canAdministratorSignIn } from "../store/identity/users.ts";
-import { type ProviderRecord, readSignIn } from "../store/settings/sign-in-settings.ts";
+import { readSignIn } from "../store/settings/sections.ts";
 import type { CheckConnections } from "./check-account.ts";
 import { type Finding, failed, passed, warned } from "./finding.ts";
 

@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";
-import { writeToolSignIn } from "../store/settings/tool-sign-in-settings.ts";
+import { writeToolSignIn } from "../store/settings/sections.ts";
 import { checkToolSignIn } from "./doctor-tools.ts";
 
 let db: Db;

@@ -5,7 +5,7 @@ import type { Settings } from "../config/installation/environment.ts";
 import { isLoopback } from "../console-api/http/origin.ts";
 import { findLocalAddress } from "../net/http-client/ip-addresses.ts";
 import type { Db } from "../store/engine/db.ts";
-import { readToolSignIn } from "../store/settings/tool-sign-in-settings.ts";
+import { readToolSignIn } from "../store/settings/sections.ts";
 import { type Finding, failed, passed, warned } from "./finding.ts";
 
 const WHAT = "tool sign-in";

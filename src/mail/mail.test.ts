@@ -4,11 +4,11 @@ import { measureSlowdown } from "../../test/support/machine-speed.ts";
 import { type SmtpServer, startSmtpServer } from "../../test/support/smtp-server.ts";
 import { systemClock } from "../base/clock.ts";
 import { Dialer } from "../net/http-client/dial.ts";
+import type { SmtpRecord } from "../records/settings.ts";
 import { SMTP_PASSWORD_BINDING, seal } from "../secrets/seal.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { migrate } from "../store/engine/migrate.ts";
-import type { SmtpRecord } from "../store/settings/settings-records.ts";
-import { writeSmtp } from "../store/settings/smtp.ts";
+import { writeSmtp } from "../store/settings/sections.ts";
 import { MailRejected, openMail } from "./mail.ts";
 
 const key = randomBytes(32);

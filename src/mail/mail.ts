@@ -6,11 +6,11 @@
 import { Socket } from "node:net";
 import type { Transporter } from "nodemailer";
 import { DialError, type Dialer } from "../net/http-client/dial.ts";
+import type { SmtpRecord } from "../records/settings.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { SealError, SMTP_PASSWORD_BINDING, unseal } from "../secrets/seal.ts";
 import type { Db } from "../store/engine/db.ts";
-import type { SmtpRecord } from "../store/settings/settings-records.ts";
-import { readSmtp } from "../store/settings/smtp.ts";
+import { readSmtp } from "../store/settings/sections.ts";
 
 export interface MailMessage {
   to: string;

@@ -2,8 +2,8 @@
 
 import { limits } from "../config/limits/product-limits.ts";
 import { isEmail } from "../config/schema/basic-values.ts";
+import type { ProviderRecord } from "../records/sign-in.ts";
 import type { Role } from "../records/user.ts";
-import type { ProviderRecord } from "../store/settings/sign-in-settings.ts";
 
 export type Claims = Readonly<Record<string, unknown>>;
 

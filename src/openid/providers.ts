@@ -3,9 +3,9 @@
 import { createHash } from "node:crypto";
 import type { Configuration } from "openid-client";
 import type { Clock } from "../base/clock.ts";
+import type { ProviderRecord } from "../records/sign-in.ts";
 import type { Keyring } from "../secrets/keyring.ts";
 import { providerSecretBinding, unseal } from "../secrets/seal.ts";
-import type { ProviderRecord } from "../store/settings/sign-in-settings.ts";
 import { type Claims, needsUserinfo, type ReadPerson, readPerson, readSubject } from "./claims.ts";
 import { openProviderFetch, type ProviderConnections, ProviderUnreachable } from "./provider-fetch.ts";
 

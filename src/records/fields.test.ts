@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { snakeCase } from "../base/name-case.ts";
 import type { ACCOUNT_FIELDS } from "./account.ts";
+import type { ALERT_RULE_FIELDS } from "./alert-rules.ts";
 import { createRecord } from "./fields.ts";
 import { KEY_FIELDS } from "./key.ts";
 
@@ -36,5 +37,16 @@ test.each(["propagateTrace"] satisfies (keyof typeof ACCOUNT_FIELDS)[])(
     const naming = FILES.filter((path) => pattern.test(readFileSync(join(ROOT, path), "utf8")));
     expect(naming).toContain("src/records/account.ts");
     expect(naming).toHaveLength(Math.min(naming.length, 6));
+  },
+);
+
+/** Its declaration, its condition, and its texts in two languages. */
+test.each(["fallbackRate"] satisfies (keyof typeof ALERT_RULE_FIELDS)[])(
+  "at most four files name the alert rule %s",
+  (name) => {
+    const pattern = new RegExp(`\\b(?:${name}|${snakeCase(name)})\\b`);
+    const naming = FILES.filter((path) => pattern.test(readFileSync(join(ROOT, path), "utf8")));
+    expect(naming).toContain("src/records/alert-rules.ts");
+    expect(naming).toHaveLength(Math.min(naming.length, 4));
   },
 );

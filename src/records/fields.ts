@@ -33,12 +33,15 @@ export function createRecord<Fields extends FieldMap>(
   fields: Fields,
   values: Pick<RecordOf<Fields>, RequiredName<Fields>> & Partial<RecordOf<Fields>>,
 ): RecordOf<Fields> {
-  const defaults = Object.entries(fields).map(([name, field]) => [name, field.default]);
-  return { ...Object.fromEntries(defaults), ...values } as RecordOf<Fields>;
+  return { ...listDefaults(fields), ...values } as RecordOf<Fields>;
+}
+
+function listDefaults(fields: FieldMap): object {
+  return Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, field.default]));
 }
 
 /** The name of a field in SQL and, unless it is declared otherwise, in gateway.yaml. */
-type SnakeCase<Name> = Name extends `${infer First}${infer Rest}`
+export type SnakeCase<Name> = Name extends `${infer First}${infer Rest}`
   ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${SnakeCase<Rest>}`
   : "";
 
@@ -92,6 +95,11 @@ export const optionalTime: DefaultField<number | null, "optionalTime"> = {
   kind: "optionalTime",
   default: null,
 };
+/** A time in milliseconds, which the file has as a text like `5m`. */
+export const duration: Field<number, "duration"> = { kind: "duration" };
+/** Null: `off` in the file. */
+export const durationOrOff: Field<number | null, "durationOrOff"> = { kind: "durationOrOff" };
+export const textList: Field<string[], "textList"> = { kind: "textList" };
 export const interfaceList: Field<Interface[], "interfaces"> = { kind: "interfaces" };
 /** Other records, stored in a table of their own, in the operator's order. */
 export const members: Field<string[], "members"> = { kind: "members" };
@@ -130,6 +138,13 @@ export function optionalChoice<Value extends string>(
   return { kind: "optionalChoice", values, default: null };
 }
 
+/** A switch that the schema of the file describes. */
+export const boolean: Field<boolean, "flag"> = { kind: "flag" };
+
+export function booleanOr(byDefault: boolean): DefaultField<boolean, "flag"> {
+  return { kind: "flag", default: byDefault };
+}
+
 /** A switch. Its description is that of the reference and of the JSON Schema, in Markdown. */
 export interface FlagField extends DefaultField<boolean, "flag"> {
   readonly means: string;
@@ -141,6 +156,52 @@ export function flag(byDefault: boolean, means: string, also?: string): FlagFiel
   return { kind: "flag", default: byDefault, means, ...(also === undefined ? {} : { also }) };
 }
 
+/** A number that describes itself like a switch. */
+export interface BoundedField<Kind extends "integer" | "duration"> extends DefaultField<number, Kind> {
+  readonly min: number;
+  readonly max: number;
+  readonly means: string;
+}
+
+type Bounds = Pick<BoundedField<"integer">, "min" | "max">;
+
+export function bounded(byDefault: number, bounds: Bounds, means: string): BoundedField<"integer"> {
+  return { kind: "integer", default: byDefault, ...bounds, means };
+}
+
+export function boundedDuration(byDefault: number, bounds: Bounds, means: string): BoundedField<"duration"> {
+  return { kind: "duration", default: byDefault, ...bounds, means };
+}
+
+/** An amount in USD as a decimal text. It describes itself like a switch. */
+export interface UsdField extends DefaultField<string, "usd"> {
+  readonly means: string;
+}
+
+export function usd(byDefault: string, means: string): UsdField {
+  return { kind: "usd", default: byDefault, means };
+}
+
+/** A field that the schema of the file can be derived from. */
+export type DescribedField = FlagField | BoundedField<"integer"> | BoundedField<"duration"> | UsdField;
+
+type DescribedFields = Readonly<Record<string, DescribedField>>;
+
+/** Fields with a name of their own. The file may leave them out, and is written with all of them. */
+export interface SectionField<Fields extends DescribedFields = DescribedFields>
+  extends DefaultField<RecordOf<Fields>, "section"> {
+  readonly fields: Fields;
+  readonly means: string;
+}
+
+export function section<Fields extends DescribedFields>(means: string, fields: Fields): SectionField<Fields> {
+  return { kind: "section", means, fields, default: listDefaults(fields) as RecordOf<Fields> };
+}
+
 export function isFlag(field: Field<unknown>): field is FlagField {
-  return field.kind === "flag";
+  return field.kind === "flag" && "means" in field;
+}
+
+export function isSection(field: Field<unknown>): field is SectionField {
+  return field.kind === "section";
 }

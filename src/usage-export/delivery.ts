@@ -2,7 +2,7 @@
 
 import type { WebhookResponse } from "../alerts/post-webhook.ts";
 import { sendSigned, type WebhookSender } from "../alerts/signed-webhook.ts";
-import type { WebhookRecord } from "../store/settings/settings-records.ts";
+import type { WebhookRecord } from "../records/settings.ts";
 import type { ExportTarget } from "../store/usage-feed/targets.ts";
 import type { UsageBatch } from "./batch.ts";
 import { formatCursor, parseCursor } from "./cursor.ts";

@@ -10,14 +10,10 @@ import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
 import type { LivePolicy } from "../policy/live-policy.ts";
 import type { Snapshot } from "../policy/snapshot.ts";
+import { NO_USAGE_EXPORT, type UsageExportRecord, type WebhookRecord } from "../records/settings.ts";
 import type { Db } from "../store/engine/db.ts";
 import { type JobLease, JobLeaseLost, type RunJob } from "../store/nodes/job-leases.ts";
-import type { WebhookRecord } from "../store/settings/settings-records.ts";
-import {
-  NO_USAGE_EXPORT,
-  readUsageExport,
-  type UsageExportRecord,
-} from "../store/settings/usage-export-settings.ts";
+import { readUsageExport } from "../store/settings/usage-export-settings.ts";
 import { readEntries, readFeed, removeEntries, type UsageFeed } from "../store/usage-feed/feed.ts";
 import { FeedHorizon } from "../store/usage-feed/feed-horizon.ts";
 import { deleteTarget, type ExportTarget, listTargets, startTarget } from "../store/usage-feed/targets.ts";

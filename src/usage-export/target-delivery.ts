@@ -3,9 +3,9 @@
 import type { WebhookSender } from "../alerts/signed-webhook.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../observe/log.ts";
+import type { WebhookRecord } from "../records/settings.ts";
 import { type Db, transaction } from "../store/engine/db.ts";
 import type { JobLease } from "../store/nodes/job-leases.ts";
-import type { WebhookRecord } from "../store/settings/settings-records.ts";
 import type { UsageFeed } from "../store/usage-feed/feed.ts";
 import { type ExportTarget, startTarget, writeTarget } from "../store/usage-feed/targets.ts";
 import { readBatch, type UsageBatch } from "./batch.ts";

@@ -315,6 +315,37 @@ test("a mail server is configured and tested, and its password is never shown", 
   await expectSound(page);
 });
 
+test("the form of the alert rules has the stored values, saves changes, and shows a problem at its field", async () => {
+  await console.gateway.apply("alerts: {}");
+  const page = await open("/admin/settings?part=alerts");
+  const admin = await signInAs(console.gateway, ADMIN, "admin");
+  const empty = page.getByLabel("For at least (seconds)");
+  await empty.waitFor();
+  expect(await empty.inputValue()).toBe("60");
+  expect(await page.getByLabel("Percent").first().inputValue()).toBe("20");
+  expect(await page.getByRole("checkbox", { name: /^Daily spend exceeds/ }).isChecked()).toBe(false);
+  await empty.fill("90");
+  await page.getByRole("checkbox", { name: /^Daily spend exceeds/ }).check();
+  await page.getByLabel("USD per day").fill("12.50");
+  await page.getByLabel("Window (minutes)").last().fill("10");
+  const save = page.getByRole("button", { name: "Save" });
+  await save.click();
+  await page.getByText("Saved. The change is active.").first().waitFor();
+  const { webhooks: _, ...rules } = (await admin.call("admin.settings.get")).alerts;
+  expect(rules).toEqual({
+    account_parked: { enabled: true },
+    pool_empty: { enabled: true, for: "90s" },
+    spend: { enabled: true, usd_per_day: "12.50" },
+    error_rate: { enabled: true, percent: 20, over: "5m", min_requests: 20 },
+    fallback_rate: { enabled: true, percent: 50, over: "5m", min_requests: 20 },
+    overruns: { enabled: true, count: 3, over: "10m" },
+  });
+  await page.getByLabel("Percent").first().fill("0");
+  await save.click();
+  await page.locator("[aria-invalid=true]").waitFor();
+  expect(await page.getByLabel("Percent").first().getAttribute("aria-invalid")).toBe("true");
+});
+
 test("every page fits a phone, in Chinese too", async () => {
   const page = await open("/admin", { width: PHONE_WIDTH, language: "zh" });
   for (const path of ["/admin", "/admin/users", "/admin/plans", "/admin/codes", "/admin/audit"]) {

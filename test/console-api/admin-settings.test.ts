@@ -39,6 +39,27 @@ describe("settings", () => {
     });
   });
 
+  test("name the alert rules with the thresholds that the settings have", async () => {
+    const { data } = await admin.call("admin.alert_rules.list");
+    const { webhooks: _, ...rules } = (await admin.call("admin.settings.get")).alerts;
+    const defaults = data.map(({ rule, thresholds }) => [
+      rule,
+      Object.fromEntries(thresholds.map(({ name, default: byDefault }) => [name, byDefault])),
+    ]);
+    const current = Object.entries(rules).map(([rule, { enabled: __, ...thresholds } = {}]) => [
+      rule,
+      thresholds,
+    ]);
+    expect(current).toEqual(defaults);
+    expect(data.at(-1)?.thresholds).toContainEqual({
+      kind: "duration",
+      name: "over",
+      default: "1h",
+      min: "1m",
+      max: "1h",
+    });
+  });
+
   test("are changed section by section and recorded in the audit log", async () => {
     await admin.call("admin.settings.save", { body: { registration: "open" } });
     await admin.call("admin.settings.save", { body: { retention: { usage_rows: "90d" } } });

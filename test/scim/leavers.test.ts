@@ -5,7 +5,7 @@ import { applyWholeDirectory } from "../../src/console-api/scim/apply-directory.
 import { admitPerson } from "../../src/console-api/sign-in/admit-person.ts";
 import { restorePerson } from "../../src/store/identity/directory-grants.ts";
 import { findIdentityOfUser } from "../../src/store/identity/external-identities.ts";
-import { readSignIn } from "../../src/store/settings/sign-in-settings.ts";
+import { readSignIn } from "../../src/store/settings/sections.ts";
 import { createTokenClient, signInAs } from "../support/console-client.ts";
 import { eachEngine } from "../support/each-engine.ts";
 import { ToolClient } from "../support/tool-client.ts";

@@ -87,26 +87,34 @@ export const adminSettings = {
     rules: "Rules",
     rulesAbout:
       "Conditions that open an alert. A notification is sent when an alert opens and when it closes.",
-    accountParked: "An account is parked",
-    accountParkedHint: "The upstream rejected its credential.",
-    poolEmpty: "A pool is empty",
-    poolEmptyHint: "Every account of a group is parked or cooling down.",
-    poolEmptyFor: "For at least (seconds)",
-    spend: "Daily spend exceeds",
-    spendHint: "At list price, for all groups. Days begin at midnight UTC.",
-    spendUsd: "USD per day",
-    errorRate: "High error rate",
-    errorRateHint: "Requests that end with a 5xx status or are interrupted.",
-    fallbackRate: "High fallback rate",
-    fallbackRateHint:
-      "Requests that a fallback step served instead of the key's group and the requested model.",
-    percent: "Percent",
-    minutes: "Window (minutes)",
-    minRequests: "Minimum requests",
-    overruns: "Repeated overruns of one user",
-    overrunsHint:
-      "An overrun is a cost above the hold. It is charged in full and can leave the balance in debt.",
-    overrunCount: "Requests",
+    ruleTexts: {
+      account_parked: { label: "An account is parked", hint: "The upstream rejected its credential." },
+      pool_empty: { label: "A pool is empty", hint: "Every account of a group is parked or cooling down." },
+      spend: {
+        label: "Daily spend exceeds",
+        hint: "At list price, for all groups. Days begin at midnight UTC.",
+      },
+      error_rate: {
+        label: "High error rate",
+        hint: "Requests that end with a 5xx status or are interrupted.",
+      },
+      fallback_rate: {
+        label: "High fallback rate",
+        hint: "Requests that a fallback step served instead of the key's group and the requested model.",
+      },
+      overruns: {
+        label: "Repeated overruns of one user",
+        hint: "An overrun is a cost above the hold. It is charged in full and can leave the balance in debt.",
+      },
+    },
+    thresholds: {
+      for: "For at least (seconds)",
+      usd_per_day: "USD per day",
+      percent: "Percent",
+      over: "Window (minutes)",
+      min_requests: "Minimum requests",
+      count: "Requests",
+    },
     recent: "Recent alerts",
     recentAbout: "Alerts of the last 90 days, with their delivery status.",
     none: {

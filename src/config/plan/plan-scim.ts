@@ -1,8 +1,10 @@
 /** Plans the directory that pushes by SCIM. */
 
-import { type ScimRecord, writeScim } from "../../store/settings/scim-settings.ts";
+import type { ScimRecord } from "../../records/settings.ts";
+import { writeScim } from "../../store/settings/sections.ts";
 import type { GatewayFile } from "../schema/schema.ts";
-import { changedFields, type FormattedFields, formatSection } from "../state/difference.ts";
+import { changedFields, type FormattedFields } from "../state/difference.ts";
+import { SCIM_SHAPE } from "../state/file-shape.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { type ConfigState, changeStep, type PlanStep } from "../state/step.ts";
 
@@ -13,28 +15,18 @@ export function planScim(before: ScimRecord | null, wanted: GatewayFile["scim"])
   return changeStep("scim", fields, (tx) => writeScim(tx, after));
 }
 
-function buildScim({
-  enabled,
-  provider,
-  adopt_domains,
-  groups,
-}: NonNullable<GatewayFile["scim"]>): ScimRecord | null {
-  if (!enabled || provider === undefined) return null;
-  return { provider, adoptDomains: adopt_domains, groups };
+function buildScim(wanted: NonNullable<GatewayFile["scim"]>): ScimRecord | null {
+  const { enabled, provider } = wanted;
+  return enabled && provider !== undefined ? SCIM_SHAPE.parse({ ...wanted, provider }) : null;
 }
 
 function formatScim(scim: ScimRecord | null): FormattedFields {
-  if (scim === null) return { enabled: "false" };
-  return formatSection({ enabled: true, ...scimToFile(scim) });
-}
-
-function scimToFile({ provider, adoptDomains, groups }: ScimRecord) {
-  return { provider, adopt_domains: adoptDomains, groups };
+  return scim === null ? { enabled: "false" } : { enabled: "true", ...SCIM_SHAPE.format(scim) };
 }
 
 /** Empty if SCIM is off. */
 export function scimSection({ scim }: Pick<ConfigState, "scim">) {
-  return scim === null ? {} : { scim: scimToFile(scim) };
+  return scim === null ? {} : { scim: SCIM_SHAPE.write(scim) };
 }
 
 /** The provider exists after the plan is applied, also if the file changes only one of the two sections. */

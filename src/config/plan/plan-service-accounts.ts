@@ -1,5 +1,6 @@
 /** Plans service accounts. Their tokens are not part of a file. */
 
+import { instantText } from "../../base/time.ts";
 import { parseUsd, usdText } from "../../money/nano.ts";
 import { SERVICE_SCOPES, type ServiceAccountRecord } from "../../records/service-account.ts";
 import {
@@ -8,7 +9,7 @@ import {
   SERVICE_ID_PREFIX,
 } from "../../store/identity/service-accounts.ts";
 import type { FileServiceAccount } from "../schema/schema.ts";
-import { type FormattedFields, formatSection, recordChanges } from "../state/difference.ts";
+import { type FormattedFields, formatList, recordChanges } from "../state/difference.ts";
 import { buildStep, type ConfigState, type PlanStep, type Secrets } from "../state/step.ts";
 
 export function planServiceAccounts(
@@ -66,9 +67,13 @@ function buildRecord(
   };
 }
 
-function formatServiceAccount(record: ServiceAccountRecord): FormattedFields {
-  const { name: _, ...fields } = serviceAccountToFile(record);
-  return formatSection(fields);
+function formatServiceAccount({ scopes, bounds, expiresAtMs }: ServiceAccountRecord): FormattedFields {
+  return {
+    scopes: formatList(scopes),
+    "bounds.usd_per_call": bounds === null ? null : usdText(bounds.callNano),
+    "bounds.usd_per_day": bounds === null ? null : usdText(bounds.dayNano),
+    expires: instantText(expiresAtMs),
+  };
 }
 
 export function serviceAccountToFile({ name, scopes, bounds, expiresAtMs }: ServiceAccountRecord) {

@@ -1,15 +1,13 @@
 /** Plans the settings of the installation: registration, sign-in, SCIM, retention, mail, alerts and usage export. Omitted secrets are kept. */
 
-import { parseUsd, usdText } from "../../money/nano.ts";
+import { type AlertsRecord, DEFAULT_ALERTS, type SmtpRecord } from "../../records/settings.ts";
 import { SMTP_PASSWORD_BINDING } from "../../secrets/seal.ts";
 import { RESPONSES_KEPT_MS } from "../../store/responses/response-retention.ts";
-import { writeAlertSettings } from "../../store/settings/alert-settings.ts";
 import { writeRegistration } from "../../store/settings/registration.ts";
-import { type AlertsRecord, DEFAULT_ALERTS, type SmtpRecord } from "../../store/settings/settings-records.ts";
-import { writeSmtp } from "../../store/settings/smtp.ts";
+import { writeAlertSettings, writeSmtp } from "../../store/settings/sections.ts";
 import type { GatewayFile } from "../schema/schema.ts";
-import { durationText } from "../schema/usage-limits.ts";
-import { changedFields, type FormattedFields, formatSection } from "../state/difference.ts";
+import { changedFields, type FormattedFields, recordChanges } from "../state/difference.ts";
+import { ALERT_RULES_SHAPE, SMTP_SHAPE } from "../state/file-shape.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { type ConfigState, changeStep, type PlanStep, type Secrets } from "../state/step.ts";
 import { planScim, scimSection } from "./plan-scim.ts";
@@ -21,7 +19,6 @@ import { planRetention, retentionTexts } from "./retention.ts";
 import { FILE_ONLY, sealIfChanged, secretDifference } from "./stored-secrets.ts";
 
 type FileSmtp = NonNullable<GatewayFile["smtp"]>;
-type FileAlerts = NonNullable<GatewayFile["alerts"]>;
 
 export function planSettings(state: ConfigState, file: GatewayFile, secrets: Secrets): PlanStep[] {
   return [
@@ -54,16 +51,12 @@ function planSmtp(before: SmtpRecord | null, wanted: FileSmtp | undefined, secre
 }
 
 function buildSmtp(before: SmtpRecord | null, wanted: FileSmtp, secrets: Secrets): SmtpRecord | null {
-  const { enabled, host, port, security, user, password, from, private_network } = wanted;
+  const { enabled, host, from, password } = wanted;
   if (!enabled || host === undefined || from === undefined) return null;
+  const present = storedPassword(before, wanted);
   return {
-    host,
-    port,
-    security,
-    user: user ?? null,
-    sealedPassword: sealIfChanged(SMTP_PASSWORD_BINDING, storedPassword(before, wanted), password, secrets),
-    from,
-    privateNetwork: private_network,
+    ...SMTP_SHAPE.parse({ ...wanted, host, from }),
+    sealedPassword: sealIfChanged(SMTP_PASSWORD_BINDING, present, password, secrets),
   };
 }
 
@@ -83,51 +76,22 @@ export function mailProblems({ smtp }: GatewayFile, { smtp: present }: ConfigSta
   return [{ path: ["smtp", "password"], message }];
 }
 
-function planAlerts(before: AlertsRecord, wanted: FileAlerts | undefined, secrets: Secrets): PlanStep[] {
+function planAlerts(before: AlertsRecord, wanted: GatewayFile["alerts"], secrets: Secrets): PlanStep[] {
   if (wanted === undefined) return [];
-  const after = buildAlerts(before, wanted, secrets);
+  const webhooks = { before: before.webhooks, wanted: wanted.webhooks };
+  const after = {
+    webhooks: buildWebhooks("alerts", webhooks, secrets),
+    ...ALERT_RULES_SHAPE.parse(wanted),
+  };
   const fields = [
-    ...changedFields(formatAlertRules(before), formatAlertRules(after)),
+    ...recordChanges(before, after, (alerts) => ALERT_RULES_SHAPE.format(alerts)),
     ...diffWebhooks(before.webhooks, after.webhooks),
   ];
   return changeStep("alerts", fields, (tx) => writeAlertSettings(tx, after));
 }
 
-function buildAlerts(before: AlertsRecord, wanted: FileAlerts, secrets: Secrets): AlertsRecord {
-  const { spend, pool_empty: empty, error_rate: rate, fallback_rate: fallback, overruns } = wanted;
-  return {
-    webhooks: buildWebhooks("alerts", { before: before.webhooks, wanted: wanted.webhooks }, secrets),
-    accountParked: wanted.account_parked ?? DEFAULT_ALERTS.accountParked,
-    poolEmpty: empty ? { enabled: empty.enabled, forMs: empty.for } : DEFAULT_ALERTS.poolEmpty,
-    spend: spend
-      ? { enabled: spend.enabled, usdPerDay: usdText(parseUsd(spend.usd_per_day)) }
-      : DEFAULT_ALERTS.spend,
-    errorRate: rate ? readRate(rate) : DEFAULT_ALERTS.errorRate,
-    fallbackRate: fallback ? readRate(fallback) : DEFAULT_ALERTS.fallbackRate,
-    overruns: overruns
-      ? { enabled: overruns.enabled, count: overruns.count, overMs: overruns.over }
-      : DEFAULT_ALERTS.overruns,
-  };
-}
-
-function readRate(rate: NonNullable<FileAlerts["error_rate"]>): AlertsRecord["errorRate"] {
-  const { enabled, percent, over, min_requests } = rate;
-  return { enabled, percent, overMs: over, requestsMin: min_requests };
-}
-
-function rateToFile({ enabled, percent, overMs, requestsMin }: AlertsRecord["errorRate"]) {
-  return { enabled, percent, over: durationText(overMs), min_requests: requestsMin };
-}
-
 function formatSmtp(smtp: SmtpRecord | null): FormattedFields {
-  if (smtp === null) return { enabled: "false" };
-  return formatSection({ enabled: true, ...smtpToFile(smtp), private_network: smtp.privateNetwork });
-}
-
-function formatAlertRules(alerts: AlertsRecord): FormattedFields {
-  const { webhooks: _, ...rules } = alertsToFile(alerts);
-  const { usd_per_day } = rules.spend;
-  return { ...formatSection(rules), "spend.usd_per_day": usdText(parseUsd(usd_per_day)) };
+  return smtp === null ? { enabled: "false" } : { enabled: "true", ...SMTP_SHAPE.format(smtp) };
 }
 
 /** Settings in file shape, without secrets. Settings that were never set are omitted. */
@@ -139,8 +103,10 @@ export function settingsToFile(state: ConfigState) {
     ...scimSection(state),
     ...toolSignInSection(state),
     ...retentionToFile(state),
-    ...(smtp === null ? {} : { smtp: smtpToFile(smtp) }),
-    ...(alerts === DEFAULT_ALERTS ? {} : { alerts: alertsToFile(alerts) }),
+    ...(smtp === null ? {} : { smtp: SMTP_SHAPE.write(smtp) }),
+    ...(alerts === DEFAULT_ALERTS
+      ? {}
+      : { alerts: { webhooks: webhooksToFile(alerts.webhooks), ...ALERT_RULES_SHAPE.write(alerts) } }),
     ...usageExportSection(state),
   };
 }
@@ -152,30 +118,6 @@ function retentionToFile(state: ConfigState) {
     ...(state.responsesKeptMs === RESPONSES_KEPT_MS ? {} : { responses }),
   };
   return Object.keys(retention).length === 0 ? {} : { retention };
-}
-
-export function smtpToFile({ host, port, security, user, from, privateNetwork }: SmtpRecord) {
-  return {
-    host,
-    port,
-    security,
-    ...(user === null ? {} : { user }),
-    from,
-    ...(privateNetwork ? { private_network: true } : {}),
-  };
-}
-
-export function alertsToFile(alerts: AlertsRecord) {
-  const { webhooks, accountParked, poolEmpty, spend, errorRate, fallbackRate, overruns } = alerts;
-  return {
-    webhooks: webhooksToFile(webhooks),
-    account_parked: accountParked,
-    pool_empty: { enabled: poolEmpty.enabled, for: durationText(poolEmpty.forMs) },
-    spend: { enabled: spend.enabled, usd_per_day: spend.usdPerDay },
-    error_rate: rateToFile(errorRate),
-    fallback_rate: rateToFile(fallbackRate),
-    overruns: { enabled: overruns.enabled, count: overruns.count, over: durationText(overruns.overMs) },
-  };
 }
 
 /**

@@ -1,20 +1,15 @@
 /** Plans how people sign in. Omitted secrets of providers are kept. */
 
-import type { FieldChange } from "../../records/policy.ts";
+import { DEFAULT_SIGN_IN, type ProviderRecord, type SignInRecord } from "../../records/sign-in.ts";
 import { providerSecretBinding } from "../../secrets/seal.ts";
-import {
-  DEFAULT_SIGN_IN,
-  type ProviderRecord,
-  type SignInRecord,
-  writeSignIn,
-} from "../../store/settings/sign-in-settings.ts";
+import { writeSignIn } from "../../store/settings/sections.ts";
 import type { GatewayFile } from "../schema/schema.ts";
-import { durationText } from "../schema/usage-limits.ts";
-import { changedFields, type FormattedFields, formatList } from "../state/difference.ts";
+import { changedFields } from "../state/difference.ts";
+import { PROVIDER_SHAPE } from "../state/file-shape.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { type ConfigState, changeStep, type PlanStep, type Secrets } from "../state/step.ts";
 import { scimProblems } from "./plan-scim.ts";
-import { FILE_ONLY, REENTER_SECRET, sealIfChanged, secretDifference } from "./stored-secrets.ts";
+import { diffByName, FILE_ONLY, findByName, REENTER_SECRET, sealIfChanged } from "./stored-secrets.ts";
 
 type FileProvider = NonNullable<GatewayFile["sign_in"]>["providers"][number];
 type Providers = readonly ProviderRecord[];
@@ -28,100 +23,45 @@ export function planSignIn(
   const providers = wanted.providers.map((one) => buildProvider(before.providers, one, secrets));
   const after: SignInRecord = { password: wanted.password, providers };
   const fields = [
-    ...changedFields(formatSignIn(before), formatSignIn(after)),
-    ...diffSecrets(before.providers, providers),
+    ...changedFields({ password: before.password }, { password: after.password }),
+    ...diffByName(
+      { list: "providers", secret: "client_secret", shape: PROVIDER_SHAPE },
+      before.providers,
+      providers,
+    ),
   ];
   return changeStep("sign_in", fields, (tx) => writeSignIn(tx, after));
 }
 
 function buildProvider(before: Providers, wanted: FileProvider, secrets: Secrets): ProviderRecord {
-  const { name, issuer, client_id: clientId, client_secret } = wanted;
-  const binding = providerSecretBinding(name);
-  return {
-    name,
-    issuer,
-    clientId,
-    sealedSecret: sealIfChanged(binding, storedSecret(before, wanted), client_secret, secrets),
-    privateNetwork: wanted.private_network,
-    subjectClaim: wanted.subject_claim,
-    groupsClaim: wanted.groups_claim,
-    address: wanted.address,
-    createUsers: wanted.create_users,
-    domains: wanted.domains,
-    requireGroup: wanted.require_group,
-    roles: wanted.roles,
-    groups: wanted.groups,
-    signInEveryMs: wanted.sign_in_every,
-  };
+  const { name, client_secret } = wanted;
+  const present = storedSecret(before, wanted);
+  const sealedSecret = sealIfChanged(providerSecretBinding(name), present, client_secret, secrets);
+  return { ...PROVIDER_SHAPE.parse(wanted), sealedSecret };
 }
 
 /** A stored secret belongs to one client at one issuer and is never sent to another. */
 function storedSecret(before: Providers, { name, issuer, client_id }: FileProvider): string | null {
-  const present = findProvider(before, name);
+  const present = findByName(before, name);
   return present?.issuer === issuer && present.clientId === client_id ? present.sealedSecret : null;
-}
-
-function findProvider(providers: Providers, name: string): ProviderRecord | undefined {
-  return providers.find((one) => one.name === name);
-}
-
-function diffSecrets(before: Providers, after: Providers): FieldChange[] {
-  const names = new Set([...before, ...after].map(({ name }) => name));
-  return [...names].flatMap((name) =>
-    secretDifference(
-      `providers.${name}.client_secret`,
-      findProvider(before, name)?.sealedSecret ?? null,
-      findProvider(after, name)?.sealedSecret ?? null,
-    ),
-  );
-}
-
-function formatSignIn({ password, providers }: SignInRecord): FormattedFields {
-  const shown: Record<string, string | null> = { password };
-  for (const provider of providers) {
-    const file = providerToFile(provider);
-    for (const [field, value] of Object.entries(file))
-      shown[`providers.${provider.name}.${field}`] = formatValue(value);
-  }
-  return shown;
-}
-
-function formatValue(value: unknown): string {
-  if (Array.isArray(value)) return formatList(value.map(String));
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
-}
-
-/** Without the secret. */
-function providerToFile(provider: ProviderRecord) {
-  const { signInEveryMs, roles } = provider;
-  return {
-    name: provider.name,
-    issuer: provider.issuer,
-    client_id: provider.clientId,
-    ...(provider.privateNetwork ? { private_network: true } : {}),
-    subject_claim: provider.subjectClaim,
-    groups_claim: provider.groupsClaim,
-    address: provider.address,
-    create_users: provider.createUsers,
-    domains: provider.domains,
-    require_group: provider.requireGroup,
-    roles: { admin: roles.admin, auditor: roles.auditor },
-    groups: provider.groups,
-    sign_in_every: signInEveryMs === null ? "off" : durationText(signInEveryMs),
-  };
 }
 
 /** Empty if sign-in was never configured. */
 export function signInSection({ signIn }: Pick<ConfigState, "signIn">) {
   if (signIn === DEFAULT_SIGN_IN) return {};
-  return { sign_in: { password: signIn.password, providers: signIn.providers.map(providerToFile) } };
+  return {
+    sign_in: {
+      password: signIn.password,
+      providers: signIn.providers.map((one) => PROVIDER_SHAPE.write(one)),
+    },
+  };
 }
 
 /** A provider whose stored secret no longer applies must not become a client without a secret by mistake. */
 export function signInProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
   const { signIn } = state;
   const lost = (file.sign_in?.providers ?? []).flatMap((wanted, i) => {
-    const present = findProvider(signIn.providers, wanted.name);
+    const present = findByName(signIn.providers, wanted.name);
     const isLost =
       wanted.client_secret === undefined &&
       present !== undefined &&
@@ -135,7 +75,7 @@ export function signInProblems(file: GatewayFile, state: ConfigState): FieldProb
 /** Limits what a browser may change: only the file can allow private networks, for one issuer each. */
 export function signInReachProblems({ sign_in }: GatewayFile, { signIn }: ConfigState): FieldProblem[] {
   return (sign_in?.providers ?? []).flatMap(({ name, issuer, private_network }, i) => {
-    const present = findProvider(signIn.providers, name);
+    const present = findByName(signIn.providers, name);
     const isKept = present?.privateNetwork === true && present.issuer === issuer;
     return private_network && !isKept
       ? [{ path: ["sign_in", "providers", i, "private_network"], message: FILE_ONLY }]

@@ -2,12 +2,12 @@
 
 import { createHash } from "node:crypto";
 import type { ManagedSettings, ToolSignInRecord } from "../../records/tool-sign-in.ts";
-import { writeToolSignIn } from "../../store/settings/tool-sign-in-settings.ts";
+import { writeToolSignIn } from "../../store/settings/sections.ts";
 import { limits } from "../limits/product-limits.ts";
 import { isRecord } from "../parse/items.ts";
 import type { GatewayFile } from "../schema/schema.ts";
-import { durationText } from "../schema/usage-limits.ts";
-import { type FormattedFields, formatSection, recordChanges } from "../state/difference.ts";
+import { type FormattedFields, recordChanges } from "../state/difference.ts";
+import { TOOL_SIGN_IN_SHAPE } from "../state/file-shape.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { type ConfigState, changeStep, type PlanStep } from "../state/step.ts";
 import { FILE_ONLY } from "./stored-secrets.ts";
@@ -25,13 +25,7 @@ export function planToolSignIn(
 ): ToolSignInPlan {
   if (wanted === undefined) return { steps: [], problems: [] };
   const { settings, problems } = readManagedSettings(before?.managedSettings ?? {}, wanted, readFile);
-  const after: ToolSignInRecord = {
-    enabled: wanted.enabled,
-    accessTokenMs: wanted.access_token,
-    idleEndMs: wanted.idle_end,
-    groups: wanted.groups,
-    managedSettings: settings,
-  };
+  const after: ToolSignInRecord = { ...TOOL_SIGN_IN_SHAPE.parse(wanted), managedSettings: settings };
   const fields = recordChanges(before ?? undefined, after, formatRecord);
   return { steps: changeStep("tool_sign_in", fields, (tx) => writeToolSignIn(tx, after)), problems };
 }
@@ -79,18 +73,12 @@ function compactSettings(text: string): string | null {
 }
 
 function formatRecord(record: ToolSignInRecord): FormattedFields {
-  const shown = formatSection(writeFields(record));
   // The checksum shows every change. The settings themselves may contain credentials.
-  for (const [group, { path, text }] of Object.entries(record.managedSettings))
-    shown[`claude_code.managed_settings.${group}`] =
-      `${path} sha256:${createHash("sha256").update(text).digest("hex")}`;
-  return shown;
-}
-
-/** In file shape, without the settings of programs. */
-function writeFields({ enabled, accessTokenMs, idleEndMs, groups }: ToolSignInRecord) {
-  const [access_token, idle_end] = [durationText(accessTokenMs), durationText(idleEndMs)];
-  return { enabled, access_token, idle_end, groups: [...groups] };
+  const settings = Object.entries(record.managedSettings).map(([group, { path, text }]) => [
+    `claude_code.managed_settings.${group}`,
+    `${path} sha256:${createHash("sha256").update(text).digest("hex")}`,
+  ]);
+  return { ...TOOL_SIGN_IN_SHAPE.format(record), ...Object.fromEntries(settings) };
 }
 
 /** Empty if it was never configured. */
@@ -99,7 +87,7 @@ export function toolSignInSection({ toolSignIn }: Pick<ConfigState, "toolSignIn"
   const paths = Object.entries(toolSignIn.managedSettings).map(([group, { path }]) => [group, path] as const);
   return {
     tool_sign_in: {
-      ...writeFields(toolSignIn),
+      ...TOOL_SIGN_IN_SHAPE.write(toolSignIn),
       ...(paths.length === 0 ? {} : { claude_code: { managed_settings: Object.fromEntries(paths) } }),
     },
   };

@@ -1,10 +1,7 @@
 /** Plans the usage export. */
 
-import {
-  NO_USAGE_EXPORT,
-  type UsageExportRecord,
-  writeUsageExport,
-} from "../../store/settings/usage-export-settings.ts";
+import { NO_USAGE_EXPORT, type UsageExportRecord } from "../../records/settings.ts";
+import { writeUsageExport } from "../../store/settings/usage-export-settings.ts";
 import type { GatewayFile } from "../schema/schema.ts";
 import { changedFields } from "../state/difference.ts";
 import { type ConfigState, changeStep, type PlanStep, type Secrets } from "../state/step.ts";

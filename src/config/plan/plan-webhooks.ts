@@ -1,13 +1,13 @@
 /** Plans a list of webhooks: those of alerts, or those of the usage export. Omitted secrets are kept. */
 
 import type { FieldChange } from "../../records/policy.ts";
+import type { WebhookRecord } from "../../records/settings.ts";
 import { type WebhookList, webhookSecretBinding } from "../../secrets/seal.ts";
-import type { WebhookRecord } from "../../store/settings/settings-records.ts";
 import type { GatewayFile } from "../schema/schema.ts";
-import { changedFields, type FormattedFields, formatSection } from "../state/difference.ts";
+import { WEBHOOK_SHAPE } from "../state/file-shape.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import type { Secrets } from "../state/step.ts";
-import { FILE_ONLY, REENTER_SECRET, sealIfChanged, secretDifference } from "./stored-secrets.ts";
+import { diffByName, FILE_ONLY, findByName, REENTER_SECRET, sealIfChanged } from "./stored-secrets.ts";
 
 type FileWebhook = NonNullable<GatewayFile[WebhookList]>["webhooks"][number];
 type Webhooks = readonly WebhookRecord[];
@@ -17,42 +17,20 @@ export function buildWebhooks(
   { before, wanted }: { before: Webhooks; wanted: readonly FileWebhook[] },
   secrets: Secrets,
 ): WebhookRecord[] {
-  return wanted.map(({ name, url, secret, private_network, enabled }) => {
-    const present = findWebhook(before, name)?.sealedSecret ?? null;
+  return wanted.map((webhook) => {
+    const { name, secret } = webhook;
+    const present = findByName(before, name)?.sealedSecret ?? null;
     const sealedSecret = sealIfChanged(webhookSecretBinding(list, name), present, secret, secrets);
-    return { name, url, sealedSecret, privateNetwork: private_network, enabled };
+    return { ...WEBHOOK_SHAPE.parse(webhook), sealedSecret };
   });
 }
 
 export function diffWebhooks(before: Webhooks, after: Webhooks): FieldChange[] {
-  const names = new Set([...before, ...after].map(({ name }) => name));
-  const findSecret = (webhooks: Webhooks, name: string) => findWebhook(webhooks, name)?.sealedSecret ?? null;
-  return [
-    ...changedFields(formatWebhooks(before), formatWebhooks(after)),
-    ...[...names].flatMap((name) =>
-      secretDifference(`webhooks.${name}.secret`, findSecret(before, name), findSecret(after, name)),
-    ),
-  ];
-}
-
-function findWebhook(webhooks: Webhooks, name: string): WebhookRecord | undefined {
-  return webhooks.find((webhook) => webhook.name === name);
-}
-
-function formatWebhooks(webhooks: Webhooks): FormattedFields {
-  const byName = webhooks.map(({ name, url, privateNetwork, enabled }) => {
-    return [name, { url, private_network: privateNetwork, enabled }] as const;
-  });
-  return formatSection({ webhooks: Object.fromEntries(byName) });
+  return diffByName({ list: "webhooks", secret: "secret", shape: WEBHOOK_SHAPE }, before, after);
 }
 
 export function webhooksToFile(webhooks: Webhooks) {
-  return webhooks.map(({ name, url, privateNetwork, enabled }) => ({
-    name,
-    url,
-    ...(privateNetwork ? { private_network: true } : {}),
-    ...(enabled ? {} : { enabled }),
-  }));
+  return webhooks.map((webhook) => WEBHOOK_SHAPE.write(webhook));
 }
 
 /** Limits what a browser may change: only the file can allow private networks, for one address each. */
@@ -62,7 +40,7 @@ export function webhookReachProblems(
   wanted: readonly FileWebhook[] = [],
 ): FieldProblem[] {
   return wanted.flatMap(({ name, url, private_network, secret }, i) => {
-    const present = findWebhook(webhooks, name);
+    const present = findByName(webhooks, name);
     const problems: FieldProblem[] = [];
     if (private_network && !(present?.privateNetwork && present.url === url))
       problems.push({ path: [list, "webhooks", i, "private_network"], message: FILE_ONLY });

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
+import { CONFIGURED_ALERT_RULES } from "../../records/alert-rules.ts";
 import { readSettings } from "../installation/environment.ts";
 import { parseGatewayFile } from "../parse/file.ts";
 import { gatewayFile } from "../schema/schema.ts";
@@ -97,12 +98,7 @@ const LEAST = {
   smtp: { enabled: false, host: "smtp.example.com", from: "gateway@example.com" },
   alerts: {
     webhooks: [{ name: "ops", url: "https://hooks.example.com" }],
-    account_parked: {},
-    pool_empty: {},
-    spend: {},
-    error_rate: {},
-    fallback_rate: {},
-    overruns: {},
+    ...Object.fromEntries(CONFIGURED_ALERT_RULES.map(({ rule }) => [rule, {}])),
   },
   sign_in: {
     providers: [{ name: "corp", issuer: "https://login.example.com", client_id: "gateway", roles: {} }],

@@ -6,6 +6,7 @@
  */
 
 import { z } from "zod";
+import { alerts } from "./alerts.ts";
 import { describeFields } from "./basic-values.ts";
 import { capture } from "./capture.ts";
 import { model } from "./models.ts";
@@ -14,7 +15,7 @@ import { account, group } from "./policy.ts";
 import { requestPolicy } from "./request-policies.ts";
 import { scim } from "./scim.ts";
 import { serviceAccount } from "./service-accounts.ts";
-import { alerts, registration, retention, server, smtp } from "./settings.ts";
+import { registration, retention, server, smtp } from "./settings.ts";
 import { signIn } from "./sign-in.ts";
 import { log, telemetry } from "./telemetry.ts";
 import { toolSignIn } from "./tool-sign-in.ts";

@@ -1,7 +1,7 @@
 /** Schema of SCIM: the directory that pushes people and groups. */
 
 import { z } from "zod";
-import { GROUP_SOURCES } from "../../store/settings/scim-settings.ts";
+import { GROUP_SOURCES } from "../../records/settings.ts";
 import { describeFields } from "./basic-values.ts";
 import { domain, providerName } from "./sign-in.ts";
 

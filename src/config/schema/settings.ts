@@ -1,16 +1,11 @@
 /**
- * Schemas of the settings of the installation: listening, registration, retention, mail, alerts. An omitted
+ * Schemas of the settings of the installation: listening, registration, retention, mail. An omitted
  * section keeps its applied values, except for `server`. A section that is present replaces the stored one as a
  * whole.
  */
 
 import { z } from "zod";
-import {
-  type AlertsRecord,
-  DEFAULT_ALERTS,
-  REGISTRATIONS,
-  SMTP_SECURITY,
-} from "../../store/settings/settings-records.ts";
+import { REGISTRATIONS, SMTP_SECURITY } from "../../records/settings.ts";
 import { limits } from "../limits/product-limits.ts";
 import {
   describeFields,
@@ -21,11 +16,9 @@ import {
   text,
   url,
   wholeNumber,
-  windowUsd,
 } from "./basic-values.ts";
-import { durationWithin } from "./limits.ts";
 import { durationMs, durationText } from "./usage-limits.ts";
-import { describeWebhooks, PRIVATE_NETWORK } from "./webhooks.ts";
+import { PRIVATE_NETWORK } from "./webhooks.ts";
 
 /** An origin as browsers send it: only scheme, host and port, in lower case. */
 const origin = text("an origin like https://app.example.com, without a path", (value) => {
@@ -204,97 +197,3 @@ export const smtp = describeFields({
       path: ["security"],
     },
   );
-
-const { accountParked, poolEmpty, spend, errorRate, fallbackRate, overruns } = DEFAULT_ALERTS;
-
-const SPAN_MS_MAX = 3_600_000;
-
-/** The time over which the condition of an alert is observed. */
-function watchedTime(minMs: number) {
-  return durationWithin(minMs, SPAN_MS_MAX, "5m");
-}
-
-const enabledField = (byDefault: boolean) => ({
-  is: z.boolean().default(byDefault),
-  means: "whether the alert is sent",
-});
-const FIELD_DEFAULTS = "the defaults of its fields";
-
-const countedOver = (byDefaultMs: number) => ({
-  is: watchedTime(60_000).prefault(durationText(byDefaultMs)),
-  means: "the time window of the count, a [duration](#durations)",
-});
-
-/** An alert about the share of some requests. `counted`: these, with a link to where they are explained. */
-function rateAlert(byDefault: AlertsRecord["errorRate"], counted: string, shown: string) {
-  return {
-    is: describeFields({
-      enabled: enabledField(byDefault.enabled),
-      percent: {
-        is: wholeNumber(1, 100).default(byDefault.percent),
-        means: `the threshold: ${counted} in percent`,
-      },
-      over: countedOver(byDefault.overMs),
-      min_requests: {
-        is: wholeNumber(1, 1_000_000).default(byDefault.requestsMin),
-        means: "minimum number of requests in the time window",
-      },
-    }).optional(),
-    means: `alert: the share of ${shown} exceeds a threshold`,
-    leftOut: FIELD_DEFAULTS,
-  };
-}
-
-export const alerts = describeFields({
-  webhooks: describeWebhooks({
-    name: "the name of the webhook",
-    posted: "alerts are",
-    enabled: "whether the webhook receives alerts",
-    list: "the webhooks that receive alerts",
-  }),
-  account_parked: {
-    is: describeFields({ enabled: enabledField(accountParked.enabled) }).optional(),
-    means: "alert: an account was parked because its credential was rejected",
-    leftOut: FIELD_DEFAULTS,
-  },
-  pool_empty: {
-    is: describeFields({
-      enabled: enabledField(poolEmpty.enabled),
-      for: {
-        is: watchedTime(1_000).prefault(durationText(poolEmpty.forMs)),
-        means: "how long no account must be available, a [duration](#durations)",
-      },
-    }).optional(),
-    means: "alert: a group has no available account",
-    leftOut: FIELD_DEFAULTS,
-  },
-  spend: {
-    is: describeFields({
-      enabled: enabledField(spend.enabled),
-      usd_per_day: {
-        is: windowUsd.default(spend.usdPerDay),
-        means: "the threshold in USD: the cost of all requests at their prices, charged or not",
-      },
-    }).optional(),
-    means: "alert: the cost of a day (UTC) exceeds a threshold",
-    leftOut: FIELD_DEFAULTS,
-  },
-  error_rate: rateAlert(errorRate, "failed requests", "failed requests"),
-  fallback_rate: rateAlert(
-    fallbackRate,
-    "requests that [fallback](routing.md) steps served,",
-    "requests that fallback steps served",
-  ),
-  overruns: {
-    is: describeFields({
-      enabled: enabledField(overruns.enabled),
-      count: {
-        is: wholeNumber(1, 1_000_000).default(overruns.count),
-        means: "the threshold: number of such requests of one user",
-      },
-      over: countedOver(overruns.overMs),
-    }).optional(),
-    means: "alert: requests of one user repeatedly cost more than their holds",
-    leftOut: FIELD_DEFAULTS,
-  },
-});

@@ -1,7 +1,7 @@
 /** Schema of sign-in: passwords, and OpenID Connect providers. */
 
 import { z } from "zod";
-import { ADDRESS_TRUST, PASSWORD_SIGN_IN, USER_CREATION } from "../../store/settings/sign-in-settings.ts";
+import { ADDRESS_TRUST, PASSWORD_SIGN_IN, USER_CREATION } from "../../records/sign-in.ts";
 import { limits } from "../limits/product-limits.ts";
 import { describeFields, isHttpUrl, name, text } from "./basic-values.ts";
 import { durationMs, durationText } from "./usage-limits.ts";

@@ -53,16 +53,9 @@ export function formatUser(user: UserRecord, getGroupName: (groupId: string) => 
   };
 }
 
-/** A section in file shape, without secrets: fields of sections below it have their path. */
-export function formatSection(section: object, path = ""): Record<string, string> {
-  const shown: Record<string, string> = {};
-  for (const [name, value] of Object.entries(section)) {
-    const field = `${path}${name}`;
-    if (Array.isArray(value)) shown[field] = formatList(value.map(String));
-    else if (typeof value === "object") Object.assign(shown, formatSection(value, `${field}.`));
-    else shown[field] = String(value);
-  }
-  return shown;
+/** The fields of a section have its path and a dot before their names. */
+export function formatBelow(path: string, fields: FormattedFields): FormattedFields {
+  return Object.fromEntries(Object.entries(fields).map(([field, value]) => [`${path}.${field}`, value]));
 }
 
 /** Interfaces are a set, so they need a fixed order. */

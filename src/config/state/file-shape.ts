@@ -5,16 +5,29 @@
 
 import { snakeCase } from "../../base/name-case.ts";
 import { instantText } from "../../base/time.ts";
+import { parseUsd, usdText } from "../../money/nano.ts";
 import { flatPrice } from "../../money/prices.ts";
 import { ACCOUNT_FIELDS } from "../../records/account.ts";
+import { ALERT_RULE_FIELDS } from "../../records/alert-rules.ts";
 import type { FallbackStep, KeyFallback } from "../../records/fallback.ts";
-import type { Field, FieldMap, FileName, FileRecord, ValueOf } from "../../records/fields.ts";
+import {
+  type Field,
+  type FieldMap,
+  type FileName,
+  type FileRecord,
+  isSection,
+  type SectionField,
+  type ValueOf,
+} from "../../records/fields.ts";
 import { GROUP_FIELDS, type GroupBilling, NO_BILLING } from "../../records/group.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import { KEY_FIELDS } from "../../records/key.ts";
 import { MODEL_FIELDS } from "../../records/model.ts";
 import type { FieldTypes } from "../../records/policy.ts";
 import { type Price, TOKEN_UNITS } from "../../records/price.ts";
+import { SCIM_FIELDS, type SettingsFieldTypes, SMTP_FIELDS, WEBHOOK_FIELDS } from "../../records/settings.ts";
+import { PROVIDER_FIELDS } from "../../records/sign-in.ts";
+import { TOOL_SIGN_IN_FIELDS } from "../../records/tool-sign-in.ts";
 import type { FileGroup } from "../schema/schema.ts";
 import {
   durationText,
@@ -25,7 +38,7 @@ import {
   parseRateLimits,
   queueToFile,
 } from "../schema/usage-limits.ts";
-import { type FormattedFields, formatInterfaces, formatList, formatMap } from "./difference.ts";
+import { type FormattedFields, formatBelow, formatInterfaces, formatList, formatMap } from "./difference.ts";
 
 interface FileKind<Value, Parsed, Written> {
   /** Undefined if the file omits the field. */
@@ -61,6 +74,10 @@ function optionalMap<Value extends object>(format: (value: Value) => string) {
 
 const asIs = (value: string) => value;
 
+const asUsd = (value: string) => usdText(parseUsd(value));
+
+const durationOrOff = (ms: number | null) => (ms === null ? "off" : durationText(ms));
+
 const KINDS = {
   identity: plain<string>(asIs),
   text: plain<string>(asIs),
@@ -78,6 +95,12 @@ const KINDS = {
     format: instantText,
   },
   flag: plain<boolean>(String),
+  duration: { ...plain<number>(durationText), write: durationText },
+  durationOrOff: { ...plain<number | null>(durationOrOff), write: durationOrOff },
+  usd: { ...plain<string>(asUsd), parse: asUsd },
+  textList: plain<string[]>(formatList),
+  claimRoles: plain<SettingsFieldTypes["claimRoles"]>(JSON.stringify),
+  claimGroups: plain<SettingsFieldTypes["claimGroups"]>(JSON.stringify),
   choice: plain<FieldTypes["choice"]>(asIs),
   optionalChoice: optional<NonNullable<FieldTypes["optionalChoice"]>>(asIs),
   interfaces: plain<Interface[]>(formatInterfaces),
@@ -125,28 +148,53 @@ const KINDS = {
     parse: (value: "allow" | "deny" | undefined): KeyFallback => (value === "deny" ? value : null),
   },
   billing: { parse: parseBilling, write: billingToFile, format: formatBilling },
-} satisfies { [Kind in keyof FieldTypes]: FileKind<FieldTypes[Kind], never, unknown> };
+} satisfies { [Kind in keyof FieldTypes]: FileKind<FieldTypes[Kind], never, unknown> } & {
+  [Kind in Exclude<keyof SettingsFieldTypes, keyof FieldTypes | SettingsKindOutsideFile>]: FileKind<
+    SettingsFieldTypes[Kind],
+    never,
+    unknown
+  >;
+};
+
+type SettingsKindOutsideFile = "section" | "webhooks" | "managedSettings";
+
+/** The fields of a section have its name and a dot before their own. */
+function sectionKind({ fields, default: byDefault }: SectionField): FileKind<unknown, unknown, unknown> {
+  const shape = new FileShape(fields, { leavesOutDefaults: false });
+  const kind: FileKind<typeof byDefault, Parameters<typeof shape.parse>[0] | undefined, unknown> = {
+    parse: (section) => (section === undefined ? byDefault : shape.parse(section)),
+    write: (value) => shape.write(value),
+    format: (value, name) => formatBelow(name, shape.format(value)),
+  };
+  return kind;
+}
 
 type Kinds = typeof KINDS;
 
 /** The values of the file after validation. */
 type Parsed<Declared> =
-  Declared extends Field<unknown, "choice">
-    ? ValueOf<Declared>
-    : Declared extends Field<unknown, "optionalChoice">
-      ? NonNullable<ValueOf<Declared>> | undefined
-      : Declared extends Field<unknown, infer Kind extends keyof Kinds>
-        ? Parameters<Kinds[Kind]["parse"]>[0]
-        : never;
+  Declared extends SectionField<infer Fields>
+    ? ParsedShape<Fields> | undefined
+    : Declared extends Field<unknown, "choice">
+      ? ValueOf<Declared>
+      : Declared extends Field<unknown, "optionalChoice">
+        ? NonNullable<ValueOf<Declared>> | undefined
+        : Declared extends Field<unknown, infer Kind extends keyof Kinds>
+          ? Parameters<Kinds[Kind]["parse"]>[0]
+          : never;
 
-/** The values that are written. A default is left out. */
+type WrittenValue<Declared> =
+  Declared extends Field<unknown, "choice" | "optionalChoice">
+    ? NonNullable<ValueOf<Declared>>
+    : Declared extends Field<unknown, infer Kind extends keyof Kinds>
+      ? ReturnType<Kinds[Kind]["write"]>
+      : never;
+
+/** The values that are written. A default is left out, but not in a section. */
 type Written<Declared> =
-  | (Declared extends { readonly default: unknown } ? undefined : never)
-  | (Declared extends Field<unknown, "choice" | "optionalChoice">
-      ? NonNullable<ValueOf<Declared>>
-      : Declared extends Field<unknown, infer Kind extends keyof Kinds>
-        ? ReturnType<Kinds[Kind]["write"]>
-        : never);
+  Declared extends SectionField<infer Fields>
+    ? { [Name in keyof Fields as FileName<Name, Fields[Name]>]: WrittenValue<Fields[Name]> }
+    : (Declared extends { readonly default: unknown } ? undefined : never) | WrittenValue<Declared>;
 
 /** Properties that may be undefined are optional. */
 type Omittable<Properties> = {
@@ -173,10 +221,14 @@ interface FileField {
 class FileShape<Fields extends FieldMap> {
   readonly #fields: readonly FileField[];
 
-  constructor(fields: Fields) {
-    this.#fields = Object.entries(fields).flatMap(([name, { kind, file = snakeCase(name), ...field }]) =>
-      file === null ? [] : [{ name, file, byDefault: field.default, kind: KINDS[kind as keyof Kinds] }],
-    );
+  constructor(fields: Fields, { leavesOutDefaults = true } = {}) {
+    this.#fields = Object.entries(fields).flatMap(([name, field]): FileField[] => {
+      const { file = snakeCase(name) } = field;
+      if (file === null) return [];
+      if (isSection(field)) return [{ name, file, byDefault: undefined, kind: sectionKind(field) }];
+      const byDefault = leavesOutDefaults ? field.default : undefined;
+      return [{ name, file, byDefault, kind: KINDS[field.kind as keyof Kinds] }];
+    });
   }
 
   parse(entry: ParsedShape<Fields>): FileRecord<Fields> {
@@ -213,6 +265,12 @@ export const MODEL_SHAPE = new FileShape(MODEL_FIELDS);
 export const ACCOUNT_SHAPE = new FileShape(ACCOUNT_FIELDS);
 export const GROUP_SHAPE = new FileShape(GROUP_FIELDS);
 export const KEY_SHAPE = new FileShape(KEY_FIELDS);
+export const SMTP_SHAPE = new FileShape(SMTP_FIELDS);
+export const WEBHOOK_SHAPE = new FileShape(WEBHOOK_FIELDS);
+export const ALERT_RULES_SHAPE = new FileShape(ALERT_RULE_FIELDS);
+export const SCIM_SHAPE = new FileShape(SCIM_FIELDS);
+export const PROVIDER_SHAPE = new FileShape(PROVIDER_FIELDS);
+export const TOOL_SIGN_IN_SHAPE = new FileShape(TOOL_SIGN_IN_FIELDS);
 
 function parseBilling(file: FileGroup["billing"]): GroupBilling {
   return {

@@ -9,6 +9,14 @@ import type { PlanRecord, SubscriptionRecord } from "../../records/plan.ts";
 import type { PriceList } from "../../records/price.ts";
 import type { RequestPolicyRecord } from "../../records/request-policy.ts";
 import type { ServiceAccountRecord } from "../../records/service-account.ts";
+import type {
+  AlertsRecord,
+  Registration,
+  ScimRecord,
+  SmtpRecord,
+  UsageExportRecord,
+} from "../../records/settings.ts";
+import type { SignInRecord } from "../../records/sign-in.ts";
 import type { ToolSignInRecord } from "../../records/tool-sign-in.ts";
 import type { UserRecord } from "../../records/user.ts";
 import { type Db, snapshot } from "../../store/engine/db.ts";
@@ -23,13 +31,9 @@ import { readPolicy } from "../../store/policy/policy.ts";
 import { readSuspendedKeys } from "../../store/policy/suspended-keys.ts";
 import { readToolKeyIds } from "../../store/policy/tool-keys.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
-import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
-import { readScim, type ScimRecord } from "../../store/settings/scim-settings.ts";
-import type { AlertsRecord, Registration, SmtpRecord } from "../../store/settings/settings-records.ts";
-import { readSignIn, type SignInRecord } from "../../store/settings/sign-in-settings.ts";
-import { readSmtp } from "../../store/settings/smtp.ts";
-import { readUsageExport, type UsageExportRecord } from "../../store/settings/usage-export-settings.ts";
+import { readAlertSettings, readScim, readSignIn, readSmtp } from "../../store/settings/sections.ts";
+import { readUsageExport } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import type { Installation } from "../installation/installation.ts";
 import type { FieldChange } from "./difference.ts";

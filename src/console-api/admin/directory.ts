@@ -3,13 +3,14 @@
 import { z } from "zod";
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError } from "../../errors.ts";
+import { GROUP_SOURCES } from "../../records/settings.ts";
 import { transaction } from "../../store/engine/db.ts";
 import { unlinkIdentity } from "../../store/identity/directory-grants.ts";
 import { findDirectoryLosses } from "../../store/identity/directory-losses.ts";
 import { listIdentities } from "../../store/identity/external-identities.ts";
 import { listRejectedPushes, readScimSummary } from "../../store/identity/scim-records.ts";
 import { listRejections } from "../../store/identity/sign-in-records.ts";
-import { GROUP_SOURCES, readScimProvider } from "../../store/settings/scim-settings.ts";
+import { readScimProvider } from "../../store/settings/sections.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import { auditLogActor, recordChange } from "../changes/audit-log-entry.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";

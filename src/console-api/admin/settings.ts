@@ -1,23 +1,17 @@
 /** Routes for settings: registration, retention, mail, alerts and usage export. Passwords and secrets are write-only. */
 
 import { z } from "zod";
-import { alertsToFile, smtpToFile } from "../../config/plan/plan-settings.ts";
 import { retentionTexts } from "../../config/plan/retention.ts";
+import { ALERT_RULES_SHAPE, SMTP_SHAPE } from "../../config/state/file-shape.ts";
 import { ApiError } from "../../errors.ts";
 import { MailRejected } from "../../mail/mail.ts";
-import {
-  ALERT_EVENTS,
-  ALERT_RULES,
-  DELIVERY_STATES,
-  type ListedAlert,
-  listAlerts,
-} from "../../store/alerts/alerts.ts";
+import { ALERT_RULES } from "../../records/alert-rules.ts";
+import { REGISTRATIONS, SMTP_SECURITY } from "../../records/settings.ts";
+import { ALERT_EVENTS, DELIVERY_STATES, type ListedAlert, listAlerts } from "../../store/alerts/alerts.ts";
 import type { Db } from "../../store/engine/db.ts";
 import { readResponsesKept } from "../../store/responses/response-retention.ts";
-import { readAlertSettings } from "../../store/settings/alert-settings.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
-import { REGISTRATIONS, SMTP_SECURITY } from "../../store/settings/settings-records.ts";
-import { readSmtp } from "../../store/settings/smtp.ts";
+import { readAlertSettings, readSmtp } from "../../store/settings/sections.ts";
 import { readUsageExport } from "../../store/settings/usage-export-settings.ts";
 import { readUsageRowsKept } from "../../store/usage/usage-removal.ts";
 import { testEmail } from "../auth/email-templates.ts";
@@ -26,6 +20,7 @@ import { changePolicy } from "../changes/change.ts";
 import { emailField } from "../forms/fields.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins } from "../http/route.ts";
+import { alertRuleRoutes, ruleSettings } from "./alert-rules.ts";
 import {
   testResponse,
   webhookObjects,
@@ -45,36 +40,14 @@ const smtpFields = {
   private_network: z.boolean().optional(),
 };
 
-const rate = z.strictObject({
-  enabled: z.boolean(),
-  percent: z.number(),
-  over: z.string(),
-  min_requests: z.number(),
-});
-
-const ruleFields = {
-  account_parked: z.strictObject({ enabled: z.boolean() }).optional(),
-  pool_empty: z.strictObject({ enabled: z.boolean(), for: z.string() }).optional(),
-  spend: z.strictObject({ enabled: z.boolean(), usd_per_day: z.string() }).optional(),
-  error_rate: rate.optional(),
-  fallback_rate: rate.optional(),
-  overruns: z.strictObject({ enabled: z.boolean(), count: z.number(), over: z.string() }).optional(),
-};
-
 const settingsResponse = z.object({
   registration: z.enum(REGISTRATIONS),
   /** A duration, or `forever`; for responses a duration, or `none`. */
   retention: z.object({ usage_rows: z.string(), responses: z.string() }),
   /** Null: no mail is sent. */
   smtp: z.object({ ...smtpFields, has_password: z.boolean() }).nullable(),
-  alerts: z.object({
-    webhooks: webhooksResponse,
-    ...ruleFields,
-  }),
-  usage_export: z.object({
-    enabled: z.boolean(),
-    webhooks: webhooksResponse,
-  }),
+  alerts: z.object({ webhooks: webhooksResponse, ...ruleSettings }),
+  usage_export: z.object({ enabled: z.boolean(), webhooks: webhooksResponse }),
 });
 
 /** Each section in the body replaces the stored one. Omitted secrets are kept. */
@@ -87,18 +60,8 @@ const settingsChange = z.strictObject({
   smtp: z
     .strictObject({ ...smtpFields, enabled: z.boolean().optional(), password: z.string().optional() })
     .optional(),
-  alerts: z
-    .strictObject({
-      webhooks: webhooksChange,
-      ...ruleFields,
-    })
-    .optional(),
-  usage_export: z
-    .strictObject({
-      enabled: z.boolean(),
-      webhooks: webhooksChange,
-    })
-    .optional(),
+  alerts: z.strictObject({ webhooks: webhooksChange, ...ruleSettings }).optional(),
+  usage_export: z.strictObject({ enabled: z.boolean(), webhooks: webhooksChange }).optional(),
 });
 
 const alertResponse = z.object({
@@ -179,6 +142,7 @@ export const adminSettingsRoutes = {
   }),
 
   ...webhookTestRoutes,
+  ...alertRuleRoutes,
 
   "admin.alerts.list": forAdmins({
     method: "GET",
@@ -205,20 +169,13 @@ async function settingsObject(db: Db): Promise<z.input<typeof settingsResponse>>
   const responsesKeptMs = await readResponsesKept(db);
   const smtp = await readSmtp(db);
   const alerts = await readAlertSettings(db);
-  const { webhooks: _, ...rules } = alertsToFile(alerts);
   const usageExport = await readUsageExport(db);
   return {
     registration: await readRegistration(db),
     retention: retentionTexts({ usageRowsKeptMs, responsesKeptMs }),
-    smtp: smtp === null ? null : { ...smtpToFile(smtp), has_password: smtp.sealedPassword !== null },
-    alerts: {
-      webhooks: webhookObjects(alerts.webhooks),
-      ...rules,
-    },
-    usage_export: {
-      enabled: usageExport.enabled,
-      webhooks: webhookObjects(usageExport.webhooks),
-    },
+    smtp: smtp === null ? null : { ...SMTP_SHAPE.write(smtp), has_password: smtp.sealedPassword !== null },
+    alerts: { webhooks: webhookObjects(alerts.webhooks), ...ALERT_RULES_SHAPE.write(alerts) },
+    usage_export: { enabled: usageExport.enabled, webhooks: webhookObjects(usageExport.webhooks) },
   };
 }
 

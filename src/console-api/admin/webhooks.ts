@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { WebhookResponse } from "../../alerts/post-webhook.ts";
 import { webhooksToFile } from "../../config/plan/plan-webhooks.ts";
 import { ApiError } from "../../errors.ts";
-import type { WebhookRecord } from "../../store/settings/settings-records.ts";
+import type { WebhookRecord } from "../../records/settings.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext } from "../context.ts";
 import { forAdmins } from "../http/route.ts";

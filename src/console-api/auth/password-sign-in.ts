@@ -1,10 +1,11 @@
 /** Decides who may sign in with a password. */
 
 import { ApiError } from "../../errors.ts";
+import type { SignInRecord } from "../../records/sign-in.ts";
 import type { Role } from "../../records/user.ts";
 import type { Db } from "../../store/engine/db.ts";
 import type { Credentials } from "../../store/identity/credentials.ts";
-import { readSignIn, type SignInRecord } from "../../store/settings/sign-in-settings.ts";
+import { readSignIn } from "../../store/settings/sections.ts";
 
 /** People of a provider may not: a leaver could still sign in. An emergency needs a local administrator. */
 export function mayUsePassword(

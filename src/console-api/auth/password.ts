@@ -14,7 +14,7 @@ import {
   writePassword,
 } from "../../store/identity/credentials.ts";
 import { findLink, takeLink } from "../../store/identity/links.ts";
-import { readSignIn } from "../../store/settings/sign-in-settings.ts";
+import { readSignIn } from "../../store/settings/sections.ts";
 import { auditLogActor, recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext, IdentityContext, StoreContext } from "../context.ts";
 import {

@@ -4,6 +4,8 @@ import { z } from "zod";
 import { isUnclaimed } from "../../config/first-run/admin-claim.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { ApiError, paramError } from "../../errors.ts";
+import { REGISTRATIONS } from "../../records/settings.ts";
+import { DEFAULT_SIGN_IN, PASSWORD_SIGN_IN, type SignInRecord } from "../../records/sign-in.ts";
 import { ROLES } from "../../records/user.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import {
@@ -14,13 +16,7 @@ import {
 } from "../../store/identity/credentials.ts";
 import { deleteSession, deleteSessions, listSessions } from "../../store/identity/sessions.ts";
 import { readRegistration } from "../../store/settings/registration.ts";
-import { REGISTRATIONS } from "../../store/settings/settings-records.ts";
-import {
-  DEFAULT_SIGN_IN,
-  PASSWORD_SIGN_IN,
-  readSignIn,
-  type SignInRecord,
-} from "../../store/settings/sign-in-settings.ts";
+import { readSignIn } from "../../store/settings/sections.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import type { IdentityContext, StoreContext } from "../context.ts";
 import { codeField, emailField, passwordField } from "../forms/fields.ts";

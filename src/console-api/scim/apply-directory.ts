@@ -21,7 +21,7 @@ import {
 } from "../../store/identity/scim-users.ts";
 import { findUsers } from "../../store/identity/users.ts";
 import { listGroups } from "../../store/policy/groups.ts";
-import { readScimProvider, type ScimProvider } from "../../store/settings/scim-settings.ts";
+import { readScimProvider, type ScimProvider } from "../../store/settings/sections.ts";
 import { describeChange } from "../sign-in/admit-person.ts";
 import { BY_GATEWAY, suspend } from "../sign-in/end-access.ts";
 

@@ -10,7 +10,7 @@ import type { ChangeEntry } from "../../store/audit-log/audit-log.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { recordRejectedPush, recordSync } from "../../store/identity/scim-records.ts";
-import { readScimProvider, type ScimProvider } from "../../store/settings/scim-settings.ts";
+import { readScimProvider, type ScimProvider } from "../../store/settings/sections.ts";
 import { requireLiveActor } from "../auth/actor.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
 import type { ConsoleContext, PolicyContext } from "../context.ts";

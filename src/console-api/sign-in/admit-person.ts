@@ -5,6 +5,7 @@ import { formatList, secretSet } from "../../config/state/difference.ts";
 import { ApiError } from "../../errors.ts";
 import { computeGrants, type Person, REQUIRED_GROUP_NOT_PUSHED } from "../../openid/claims.ts";
 import type { FieldChange } from "../../records/policy.ts";
+import type { ProviderRecord } from "../../records/sign-in.ts";
 import { effectiveStatus, type UserRecord } from "../../records/user.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
@@ -13,7 +14,6 @@ import { findIdentity, findIdentityOfUser } from "../../store/identity/external-
 import { hasInvitation } from "../../store/identity/links.ts";
 import { canAdministratorSignIn, findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { listGroups } from "../../store/policy/groups.ts";
-import type { ProviderRecord } from "../../store/settings/sign-in-settings.ts";
 import { addUser } from "../auth/create-account.ts";
 import { beginSession, type NewSession } from "../auth/session.ts";
 import { accountDisabledError } from "../auth/sessions.ts";

@@ -17,7 +17,7 @@ import {
   listOverdueIdentities,
 } from "../../store/identity/external-identities.ts";
 import { findUser } from "../../store/identity/users.ts";
-import { readSignIn } from "../../store/settings/sign-in-settings.ts";
+import { readSignIn } from "../../store/settings/sections.ts";
 
 type EndContext = Pick<Installation, "db" | "clock">;
 

@@ -3,7 +3,7 @@
 import type { Db } from "../../store/engine/db.ts";
 import { readScimMemberships } from "../../store/identity/scim-groups.ts";
 import { findScimUserByExternalId } from "../../store/identity/scim-users.ts";
-import { readScimProvider } from "../../store/settings/scim-settings.ts";
+import { readScimProvider } from "../../store/settings/sections.ts";
 
 /** Names of the groups; null if the claims of the sign-in decide: the directory does not push this person or no groups. */
 export async function readPushedGroups(

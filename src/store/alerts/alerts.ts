@@ -1,12 +1,14 @@
 /** Alerts and the deliveries of their notifications. */
 
 import { z } from "zod";
+import { ALERT_RULES, type AlertRule } from "../../records/alert-rules.ts";
 import { type Db, placeholder, type Row, transaction } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import { integer, integerOrNull, json, oneOf, text, textOrNull } from "../engine/row.ts";
 import { choice, rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 
+/** The rules of the first version. */
 const FIRST_RULES = [
   "account_parked",
   "pool_empty",
@@ -20,17 +22,15 @@ const FIRST_RULES = [
   "clock_skew",
   "database_failover",
   "database_away",
-] as const;
+] as const satisfies readonly AlertRule[];
 /**
- * Rules that nodes of an earlier version do not know. In their columns such an alert is a parked account on a node that
- * does not exist, so that they show its message and leave it open.
+ * Nodes of an earlier version do not know the other rules. In their columns such an alert is a parked account on a node
+ * that does not exist, so that they show its message and leave it open.
  */
-const LATER_RULES = ["directory_shrinks", "fallback_rate", "limits_closed"] as const;
+const LATER_RULES = ALERT_RULES.filter((rule) => !(FIRST_RULES as readonly AlertRule[]).includes(rule));
 const RULE_FOR_EARLIER_NODES = "account_parked";
 /** Before the node of such an alert. */
 const LATER_NODE = "*";
-export const ALERT_RULES = [...FIRST_RULES, ...LATER_RULES] as const;
-export type AlertRule = (typeof ALERT_RULES)[number];
 
 export const ALERT_EVENTS = ["firing", "resolved"] as const;
 export type AlertEvent = (typeof ALERT_EVENTS)[number];
@@ -231,7 +231,7 @@ const SELECT =
 const SELECT_DELIVERY = `SELECT id, alert_id, event, webhook, body, state, attempts, due_at_ms, answer AS response, created_at_ms,
   ended_at_ms FROM alert_delivery`;
 
-function isLaterRule(rule: string): rule is (typeof LATER_RULES)[number] {
+function isLaterRule(rule: string): rule is AlertRule {
   return (LATER_RULES as readonly string[]).includes(rule);
 }
 

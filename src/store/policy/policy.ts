@@ -2,7 +2,7 @@
 
 import type { PolicyRecords } from "../../records/policy.ts";
 import { type Db, snapshot } from "../engine/db.ts";
-import { readToolSignIn } from "../settings/tool-sign-in-settings.ts";
+import { readToolSignIn } from "../settings/sections.ts";
 import { listAccounts } from "./accounts.ts";
 import { listGroups } from "./groups.ts";
 import { listModels } from "./models.ts";

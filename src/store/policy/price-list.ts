@@ -3,19 +3,16 @@
 import type { PriceList } from "../../records/price.ts";
 import { type Db, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
-import { readJsonSetting, writeSetting } from "../settings/settings.ts";
+import { jsonSetting } from "../settings/settings.ts";
 import { priceListForm } from "./price-column.ts";
 
-const SETTING = "price_list";
-
-export async function readPriceList(db: Db): Promise<PriceList | null> {
-  return readJsonSetting(db, SETTING, priceListForm);
-}
+const setting = jsonSetting("price_list", priceListForm, null);
+export const readPriceList = setting.read;
 
 /** Increases the policy revision, so that running servers reload the list. */
 export async function writePriceList(db: Db, list: PriceList): Promise<void> {
   await transaction(db, async (tx) => {
     await bumpPolicyRevision(tx);
-    await writeSetting(tx, SETTING, JSON.stringify(list));
+    await setting.write(tx, list);
   });
 }

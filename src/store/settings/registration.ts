@@ -1,8 +1,8 @@
 /** The setting that controls who may register. */
 
+import { REGISTRATIONS, type Registration } from "../../records/settings.ts";
 import type { Db } from "../engine/db.ts";
 import { readSetting, writeSetting } from "./settings.ts";
-import { REGISTRATIONS, type Registration } from "./settings-records.ts";
 
 const SETTING = "registration";
 

@@ -1,5 +1,6 @@
 /** Rotation of the master key. */
 
+import type { WebhookRecord } from "../../records/settings.ts";
 import type { Keyring } from "../../secrets/keyring.ts";
 import {
   accountCredentialBinding,
@@ -16,12 +17,16 @@ import {
 import { type Db, transaction } from "../engine/db.ts";
 import { bumpPolicyRevision } from "../engine/revisions.ts";
 import { text } from "../engine/row.ts";
-import { readAlertSettings, writeAlertSettings } from "./alert-settings.ts";
 import { PEPPER_BINDING, PEPPER_SETTING } from "./pepper.ts";
+import {
+  readAlertSettings,
+  readSignIn,
+  readSmtp,
+  writeAlertSettings,
+  writeSignIn,
+  writeSmtp,
+} from "./sections.ts";
 import { readSetting, writeSetting } from "./settings.ts";
-import type { WebhookRecord } from "./settings-records.ts";
-import { readSignIn, writeSignIn } from "./sign-in-settings.ts";
-import { readSmtp, writeSmtp } from "./smtp.ts";
 import { readUsageExport, replaceUsageExport } from "./usage-export-settings.ts";
 
 /** Seals all secrets again under the active master key, atomically. Returns the number of changed values. */

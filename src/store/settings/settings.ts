@@ -9,20 +9,6 @@ export async function readSetting(db: Db, name: string): Promise<string | null> 
   return row === undefined ? null : text(row, "value");
 }
 
-export async function readJsonSetting<Value>(
-  db: Db,
-  name: string,
-  schema: z.ZodType<Value>,
-): Promise<Value | null> {
-  const stored = await readSetting(db, name);
-  if (stored === null) return null;
-  try {
-    return schema.parse(JSON.parse(stored));
-  } catch {
-    throw new CorruptRow(`The setting ${name} is not valid.`);
-  }
-}
-
 export async function writeSetting(db: Db, name: string, value: string): Promise<void> {
   await db.sql`
     INSERT INTO setting (name, value) VALUES (${name}, ${value})
@@ -31,4 +17,23 @@ export async function writeSetting(db: Db, name: string, value: string): Promise
 
 export async function deleteSetting(db: Db, name: string): Promise<void> {
   await db.sql`DELETE FROM setting WHERE name = ${name}`;
+}
+
+/** A setting that is stored as JSON. `absent` is not stored, and read if nothing is stored. */
+export function jsonSetting<Value, Absent>(name: string, form: z.ZodType<Value>, absent: Absent) {
+  return {
+    async read(db: Db): Promise<Value | Absent> {
+      const stored = await readSetting(db, name);
+      if (stored === null) return absent;
+      try {
+        return form.parse(JSON.parse(stored));
+      } catch {
+        throw new CorruptRow(`The setting ${name} is not valid.`);
+      }
+    },
+    async write(db: Db, value: Value | Absent): Promise<void> {
+      if (value === absent) await deleteSetting(db, name);
+      else await writeSetting(db, name, JSON.stringify(value));
+    },
+  };
 }
