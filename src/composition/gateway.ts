@@ -97,6 +97,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     tokenCounts: new KeySlots(limits.tokenCountsOfKey),
     reads: new KeyRate(limits.readsOfKey, clock.monotonicMs),
     storedResponseCalls: new KeyRate(limits.storedResponseCallsOfKey, clock.monotonicMs),
+    forwardedStoredCalls: new KeySlots(limits.forwardedStoredCallsOfKey),
     billingEngine: billing.billingEngine,
     rejections: billing.rejections,
     billingFaults: billing.faults,

@@ -56,6 +56,8 @@ export interface Gateway {
   readonly reads: KeyRate;
   /** How often it makes other calls on stored responses. */
   readonly storedResponseCalls: KeyRate;
+  /** How many of those that an upstream answers whole each key has in progress. */
+  readonly forwardedStoredCalls: KeySlots;
   /** Borrows limits that several nodes share; null if there is one node. */
   readonly leases: LimitLeases | null;
   readonly billingEngine: BillingEngine;

@@ -39,6 +39,8 @@ export const storedResponseLimits = {
     keptMsMin: 3_600_000,
     keptMsMax: 365 * 86_400_000,
   },
+  /** Calls of one key on responses that an upstream stores. Programs poll many short background responses at once. */
+  forwardedStoredCallsOfKey: { inProgressMax: 4, waitingMax: 500 },
   /** Reads of stored responses from the database. */
   storedResponseLoads: {
     /** A response or conversation that needs more memory while it is read counts as long. */

@@ -58,7 +58,9 @@ export async function callOwnResponse(
     action === "/input_items"
       ? await storedResponses.useInput(responseId, owner, (input) => listItems(threads, input, call))
       : await storedResponses.findResponse(responseId, owner);
-  return body === null ? null : sendStored(headers, [body], bodyBudget.open(owner, client));
+  if (body === null) return null;
+  const memory = bodyBudget.open(owner, client);
+  return sendStored(headers, [body], { memory, release: () => memory.release() });
 }
 
 /** The response has ended, or the gateway would not store it. */

@@ -13,19 +13,19 @@ import { noRoomForResponse } from "../stored-responses/record-loader.ts";
 import { PacedBody } from "../stream/paced-body.ts";
 import { clientGone } from "../upstream/send-request.ts";
 
-/** Takes over the reservation. */
+/** `release` is called when the reservation is no longer needed, unless this throws. */
 export async function sendStored(
   headers: HeaderLines,
   body: readonly Part[],
-  memory: BodyReservation,
+  { memory, release }: { readonly memory: BodyReservation; readonly release: () => void },
 ): Promise<HttpResponse> {
   const bytes = partsLength(body);
   if (bytes <= SMALL_BODY_BYTES_MAX) {
-    memory.release();
+    release();
     return new WholeResponse(200, headers, body);
   }
   memory.shrinkTo(bytes);
   const result = await memory.growTo(bytes);
   if (result !== "room") throw result === "left" ? clientGone() : noRoomForResponse(memory.budget);
-  return new StreamedResponse(headers, new PacedBody(body, () => memory.release()));
+  return new StreamedResponse(headers, new PacedBody(body, release));
 }

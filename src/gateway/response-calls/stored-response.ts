@@ -16,12 +16,7 @@ import type { LateUsage } from "../../billing/late-usage.ts";
 import { ApiError } from "../../errors.ts";
 import { computeTariffCosts, NO_COSTS } from "../../money/tariff.ts";
 import type { ResponseHeaders } from "../../net/http-client/contract.ts";
-import {
-  type HeaderLines,
-  type HttpResponse,
-  StreamedResponse,
-  WholeResponse,
-} from "../../net/wire/http-message.ts";
+import { type HeaderLines, type HttpResponse, StreamedResponse } from "../../net/wire/http-message.ts";
 import { KEEP_ALIVE } from "../../net/wire/sse-format.ts";
 import type { Log } from "../../observe/log.ts";
 import type { LoopWatch } from "../../observe/loop-watch.ts";
@@ -37,13 +32,16 @@ import { hasAccount } from "../../store/policy/accounts.ts";
 import type { PendingUse } from "../../store/usage/usage.ts";
 import { allowInterface } from "../admission/admit.ts";
 import { type Authenticator, authenticate } from "../admission/authenticate.ts";
-import type { KeyRate } from "../admission/key-limits.ts";
+import type { KeyRate, KeySlots } from "../admission/key-limits.ts";
+import type { BodyOwner, BodyReservation } from "../bodies/body-budget.ts";
+import { SMALL_BODY_BYTES_MAX } from "../bodies/body-memory.ts";
 import type { Call } from "../call.ts";
 import { isClientDisconnect } from "../client-disconnect.ts";
 import { EVENT_STREAM_LINES, JSON_LINES } from "../endpoints/error-response.ts";
 import { asReported } from "../metering/meter.ts";
 import { boundLateReport, type MeteredModel } from "../metering/usage-bounds.ts";
 import { findGroupOfAccount } from "../steps/conversation-holder.ts";
+import { noRoomForResponse } from "../stored-responses/record-loader.ts";
 import type { ResponseRoute, ResponseRoutes } from "../stored-responses/response-routes.ts";
 import type { KeepAliveTimer } from "../stream/keep-alive-timer.ts";
 import { Relay, type RelayTiming } from "../stream/relay.ts";
@@ -57,6 +55,7 @@ import {
 } from "../upstream/send-request.ts";
 import { type OpenedStream, UpstreamStream } from "../upstream/upstream-stream.ts";
 import { callOwnResponse, type OwnResponseServices, type StoredCall } from "./own-response.ts";
+import { sendStored } from "./send-stored.ts";
 
 type PricedRoute = ResponseRoute & { terms: MeteredModel };
 
@@ -82,6 +81,7 @@ interface StoredResponseServices extends OwnResponseServices {
   readonly auth: Authenticator;
   readonly reads: Pick<KeyRate, "take">;
   readonly storedResponseCalls: Pick<KeyRate, "take">;
+  readonly forwardedStoredCalls: Pick<KeySlots, "take" | "free">;
   readonly lateUsage: Pick<LateUsage, "add">;
   readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;
   readonly dispatcher: OutboundRequest &
@@ -105,6 +105,8 @@ interface Lookup {
   route: PricedRoute;
   account: PolicyAccount;
   audience: Audience;
+  /** The key of the caller. */
+  owner: BodyOwner;
 }
 
 export async function callStoredResponse(
@@ -142,15 +144,49 @@ export async function callStoredResponse(
   if (stored.method === "DELETE" && route.checkSettled !== undefined && !(await route.checkSettled()))
     throw stillInProgress();
   const audience: Audience = { ...route, account, mentions: (word) => word === stored.responseId };
-  const lookup = { services, call, stored, route, account, audience };
+  const lookup = { services, call, stored, route, account, audience, owner: caller.key };
   const wantsEvents = stored.method === "GET" && stored.query.get("stream") === "true";
   return wantsEvents ? forwardStream(lookup) : forwardWhole(lookup);
 }
 
+/** Calls of a key take turns. A long response counts as memory while it arrives, and until its client has read it. */
 async function forwardWhole(lookup: Lookup): Promise<HttpResponse> {
+  const { services, call, owner } = lookup;
+  const slot = services.forwardedStoredCalls.take(owner.id);
+  if (slot === null) throw tooManyCalls();
+  const memory = services.bodyBudget.open(owner, call.request);
+  const release = () => {
+    memory.release();
+    services.forwardedStoredCalls.free(owner.id);
+  };
+  await slot;
+  try {
+    if (call.request.signal.aborted) throw clientGone();
+    return await forwardWithin(lookup, { memory, release });
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+/** `release` is called when the client has read the response, unless this throws. */
+interface ForwardMemory {
+  readonly memory: BodyReservation;
+  readonly release: () => void;
+}
+
+async function forwardWithin(lookup: Lookup, held: ForwardMemory): Promise<HttpResponse> {
+  const { memory } = held;
   const { services, call, stored, route, audience } = lookup;
   const { dispatcher, responses } = services;
-  const result = await sendRequest(dispatcher, buildAttempt(lookup, false));
+  let isFull = false;
+  const reserveResponse = (bytes: number) => {
+    // A long response is joined, so it is in memory twice.
+    isFull = bytes > SMALL_BODY_BYTES_MAX && !memory.growNow(2 * bytes);
+    return !isFull;
+  };
+  const result = await sendRequest(dispatcher, { ...buildAttempt(lookup, false), reserveResponse });
+  if (isFull) throw noRoomForResponse(memory.budget);
   if (result.kind === "failed") throw toApiError(result.failure, lookup);
   const terms = { endpoint: RESPONSES, audience, owner: lookup.account.name };
   const response = await readPassedResponse(dispatcher, result.body, terms);
@@ -160,7 +196,15 @@ async function forwardWhole(lookup: Lookup): Promise<HttpResponse> {
   if (stored.method === "DELETE") responses.remove(stored.responseId);
   if (stored.action !== "/input_items") await settleBackground(lookup, response);
   const lines = `${JSON_LINES}x-request-id: ${call.requestId}\r\n${buildForwardedHeaders(result.headers, route)}`;
-  return new WholeResponse(200, lines, response.body);
+  return await sendStored(lines, response.body, held);
+}
+
+function tooManyCalls(): ApiError {
+  return new ApiError(
+    "rate_limit_exceeded",
+    "Too many calls on stored responses of this API key wait to be served. Please try again in 1s.",
+    { headers: { "retry-after": "1" } },
+  );
 }
 
 function buildForwardedHeaders(from: ResponseHeaders, { publicModel }: ResponseRoute): HeaderLines {

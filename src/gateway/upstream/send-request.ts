@@ -28,6 +28,7 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
   readonly #resolve: (whole: MaybePromise<WholeResult>) => void;
   readonly #body: BodyCollector;
   readonly #bytesMax: number;
+  readonly #reserve: ((bytes: number) => boolean) | null;
   #status = 0;
   #headers: ResponseHeaders = NO_HEADERS;
 
@@ -40,6 +41,7 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
     this.#resolve = resolve;
     this.#bytesMax = attempt.responseBytesMax ?? out.responseBytesMax;
     this.#body = new BodyCollector(this.#bytesMax);
+    this.#reserve = attempt.reserveResponse ?? null;
     this.#call = new UpstreamCall(out, attempt, this);
   }
 
@@ -54,7 +56,12 @@ class WholeResponseSink implements ResponseSink<UpstreamFailure> {
   }
 
   data(piece: Part): void {
-    if (this.#body.add(piece)) return;
+    if (this.#body.add(piece)) {
+      if (this.#reserve === null || this.#reserve(this.#body.bytes)) return;
+      this.#call.abort();
+      this.fail(upstreamFailure("too_large", "there is no memory for the response"));
+      return;
+    }
     this.#call.abort();
     this.end();
   }
@@ -209,6 +216,10 @@ class BodyCollector {
 
   constructor(bytesMax: number) {
     this.bytesMax = bytesMax;
+  }
+
+  get bytes(): number {
+    return this.#total;
   }
 
   /** Returns false if the body exceeds its limit. */

@@ -32,6 +32,8 @@ export interface UpstreamAttempt {
   deadlineMs: number;
   /** The longest whole response, if it is shorter than that of every call. */
   responseBytesMax?: number;
+  /** Called with the length of a whole response while it arrives. It is aborted if this returns false. */
+  reserveResponse?: (bytes: number) => boolean;
   client: Client;
   /** Called immediately before the request is written to a connection. */
   beforeWrite?: (() => void) | null;
