@@ -5,7 +5,7 @@ import { clampAmount, NO_AMOUNTS } from "../amounts.ts";
 import { includesSubject } from "../lease.ts";
 import type { Amounts, LimitLease, Subject, TrueUse } from "../limiter-types.ts";
 import type { UseBatch } from "./holding.ts";
-import type { LeasedSubject, RecordHolding } from "./leased-record.ts";
+import type { LeasedSubject, RecordHolding, RecordLink } from "./leased-record.ts";
 
 /** What the request has taken of one meter over time. */
 export interface BorrowedShare {
@@ -32,6 +32,8 @@ interface BorrowedLeaseOptions {
 
 export class BorrowedLease implements LimitLease {
   #taken: BorrowedLeaseOptions;
+  /** The contact that each link had at the admission; without an entry, each node used its share. */
+  readonly #contacts = new Map<RecordLink, number>();
   #slots: "held" | "released" | "cancelled" = "held";
   /** Windows are reserved until the usage row is stored. */
   #windows: "reserved" | "booking" | "booked" = "reserved";
@@ -39,16 +41,20 @@ export class BorrowedLease implements LimitLease {
   constructor(taken: BorrowedLeaseOptions) {
     this.#taken = taken;
     const nowMs = taken.nowMs();
-    for (const subject of taken.subjects) subject.beginLease(nowMs);
+    for (const subject of taken.subjects) {
+      subject.beginLease(nowMs);
+      for (const { link } of subject.records)
+        if (link.loss === null) this.#contacts.set(link, link.contactNo);
+    }
   }
 
   isHeld(): boolean {
     const { slots, shares } = this.#taken;
     const nowMs = this.#taken.nowMs();
-    return (
-      slots.every((holding) => isUsable(holding, nowMs)) &&
-      shares.every(({ holding }) => isUsable(holding, nowMs))
-    );
+    const isUsable = ({ record: { link } }: RecordHolding) =>
+      link.loss !== null ||
+      (link.isValid(nowMs) && (this.#contacts.get(link) ?? link.contactNo) === link.contactNo);
+    return slots.every(isUsable) && shares.every(({ holding }) => isUsable(holding));
   }
 
   settle(use: TrueUse): void {
@@ -148,10 +154,6 @@ export class BorrowedLease implements LimitLease {
       slots.returnFreedSlots(nowMs);
     }
   }
-}
-
-function isUsable({ record: { link } }: RecordHolding, nowMs: number): boolean {
-  return link.loss !== null || link.isValid(nowMs);
 }
 
 function isWindow({ holding }: BorrowedShare): boolean {

@@ -14,6 +14,7 @@ const LINK = {
   isPending: () => false,
   isValid: () => true,
   loss: null,
+  contactNo: 1,
 };
 
 function openPart() {

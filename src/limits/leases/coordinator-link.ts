@@ -44,6 +44,7 @@ type LinkPhase = "opening" | "ready" | "stopped";
 
 export class CoordinatorLink implements RecordLink {
   loss: LossShare | null = null;
+  contactNo = 0;
   readonly #options: CoordinatorLinkOptions;
   readonly #changed = new Set<LeasedRecord>();
   readonly #urgent = new Set<LeasedRecord>();
@@ -273,6 +274,7 @@ export class CoordinatorLink implements RecordLink {
     if (this.#phase === "stopped") return;
     this.#phase = "opening";
     const wasValid = this.isValid(monotonicMs());
+    if (!wasValid) this.contactNo += 1;
     this.#validUntilMs = Number.NEGATIVE_INFINITY;
     const term = newTerm();
     while (!this.#isStopped()) {

@@ -8,6 +8,8 @@ import { Holding, type HoldingKind } from "./holding.ts";
 
 /** The connection to the coordinator that a record belongs to. */
 export interface RecordLink {
+  /** Changes when a term begins after a time in which nothing that was borrowed might be used. */
+  readonly contactNo: number;
   /** Something has to be reported with the next exchange. */
   noteChange(record: LeasedRecord): void;
   /** The same, at once. */

@@ -314,6 +314,35 @@ test("a window counts the requests that continue upstream when their node has st
   expect(served).toBe(2);
 });
 
+test("a request that was admitted before its node was silent is not held after it has returned", async () => {
+  const { node, send, pass } = await setUp(2);
+  const subjects = [keySubject({ concurrency: 40 })];
+  for (let sent = 0; sent < 4; sent += 1) void send(node(0), { subjects, holdMs: 60_000 });
+  await pass(300);
+  const admission = node(0).leases.limiter.admit(subjects, {});
+  if (!admission.ok) throw new Error("the request was not admitted");
+  expect(admission.lease.isHeld()).toBe(true);
+  node(0).isCutOff = true;
+  await pass(15_000);
+  expect(admission.lease.isHeld()).toBe(false);
+  node(0).isCutOff = false;
+  await pass(5_000);
+  expect((await send(node(0), { subjects })).outcome).toBe("served");
+  expect(admission.lease.isHeld()).toBe(false);
+});
+
+test("a request stays held when the coordinator loses its state", async () => {
+  const { node, send, pass, cluster } = await setUp(2);
+  const subjects = [keySubject({ concurrency: 40 })];
+  for (let sent = 0; sent < 4; sent += 1) void send(node(0), { subjects, holdMs: 60_000 });
+  await pass(300);
+  const admission = node(0).leases.limiter.admit(subjects, {});
+  if (!admission.ok) throw new Error("the request was not admitted");
+  for (const coordinator of cluster.coordinators) coordinator.loseState();
+  await pass(4_000);
+  expect(admission.lease.isHeld()).toBe(true);
+});
+
 describe("a killed node", () => {
   test("whose folder starts again frees its slots at once", async () => {
     const { node, send, cluster, pass } = await setUp(2);

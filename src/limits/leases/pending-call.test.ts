@@ -10,7 +10,14 @@ import { type LeasedRecord, LeasedSubject, type RecordHolding } from "./leased-r
 import { PendingCall } from "./pending-call.ts";
 
 const { limitLeases: timing, limitCoordinator: limits } = nodeLimits;
-const LINK = { noteChange() {}, noteUrgent() {}, isPending: () => false, isValid: () => true, loss: null };
+const LINK = {
+  noteChange() {},
+  noteUrgent() {},
+  isPending: () => false,
+  isValid: () => true,
+  loss: null,
+  contactNo: 1,
+};
 
 function openHolding(id: string, limits: Partial<CallerLimits>): RecordHolding {
   const services = { findLink: () => LINK, revision: () => 1 };
