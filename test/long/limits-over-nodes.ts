@@ -17,6 +17,8 @@ const RESPONSE_MS = 1_000;
 const KILL_EVERY_MS = 10_000;
 const FREEZE_MS = 30_000;
 const MINUTE_MS = 60_000;
+/** What the nodes may use of the limit, if only they are disturbed. A killed node's part of a minute is lost. */
+const USED_PERCENT_MIN = 85;
 
 export interface LimitsRunOptions {
   readonly seconds: number;
@@ -24,16 +26,24 @@ export interface LimitsRunOptions {
 }
 
 export function limitsHoldOnPostgres(options: LimitsRunOptions): Promise<string> {
-  return runWith(startPostgresCoordinator, options);
+  return runWith(startPostgresCoordinator, { ...options, disturbs: "nodes and coordinator" });
 }
 
 export function limitsHoldOnRedis(options: LimitsRunOptions): Promise<string> {
-  return runWith(startRedisCoordinator, options);
+  return runWith(startRedisCoordinator, { ...options, disturbs: "nodes and coordinator" });
+}
+
+export function limitsAreUsedDespiteKills(options: LimitsRunOptions): Promise<string> {
+  return runWith(startPostgresCoordinator, { ...options, disturbs: "nodes" });
+}
+
+interface DisturbedRun extends LimitsRunOptions {
+  readonly disturbs: "nodes" | "nodes and coordinator";
 }
 
 async function runWith(
   startCoordinator: () => Promise<FaultyCoordinator>,
-  options: LimitsRunOptions,
+  options: DisturbedRun,
 ): Promise<string> {
   const coordinator = await startCoordinator();
   const { databaseUrl, env } = coordinator;
@@ -56,13 +66,13 @@ async function runWith(
 class LimitsRun {
   readonly #cluster: LimitCluster;
   readonly #coordinator: FaultyCoordinator;
-  readonly #options: LimitsRunOptions;
+  readonly #options: DisturbedRun;
   readonly #startTimesMs: number[] = [];
   /** A node cannot start while its database does not respond. */
   #isPaused = false;
   #isOver = false;
 
-  constructor(cluster: LimitCluster, coordinator: FaultyCoordinator, options: LimitsRunOptions) {
+  constructor(cluster: LimitCluster, coordinator: FaultyCoordinator, options: DisturbedRun) {
     this.#cluster = cluster;
     this.#coordinator = coordinator;
     this.#options = options;
@@ -73,7 +83,7 @@ class LimitsRun {
     const beganMs = Date.now();
     this.#cluster.startLoad(CLIENTS);
     const killing = this.#killNodes();
-    await this.#disturb(runMs);
+    if (this.#options.disturbs !== "nodes") await this.#disturb(runMs);
     await Bun.sleep(Math.max(0, beganMs + runMs - Date.now()));
     this.#isOver = true;
     await killing;
@@ -147,6 +157,8 @@ class LimitsRun {
       const used = (subject.countArrivals() / allowed) * 100;
       if (peak > RPM) problems.push(`${kind}: ${peak} requests in a minute`);
       if (inFlight > CONCURRENCY) problems.push(`${kind}: ${inFlight} in flight`);
+      if (this.#options.disturbs === "nodes" && used < USED_PERCENT_MIN)
+        problems.push(`${kind}: only ${used.toFixed(0)} % of the limit used`);
       return `${kind}: at most ${peak} in 59.5 s, ${subject.findPeak(MINUTE_MS)} in 60 s, ${inFlight} in flight; ${used.toFixed(0)} % of the limit used`;
     });
     const failures = [...report.failed].map(([what, many]) => `${many} × ${what}`).join(", ") || "none";

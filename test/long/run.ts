@@ -15,7 +15,12 @@ import { keycloakSignsIn } from "./identity/keycloak.ts";
 import { versionsAgree } from "./identity/two-versions.ts";
 import { scimPasses } from "./identity-scim.ts";
 import { pushTwice } from "./identity-scim-twice.ts";
-import { type LimitsRunOptions, limitsHoldOnPostgres, limitsHoldOnRedis } from "./limits-over-nodes.ts";
+import {
+  type LimitsRunOptions,
+  limitsAreUsedDespiteKills,
+  limitsHoldOnPostgres,
+  limitsHoldOnRedis,
+} from "./limits-over-nodes.ts";
 import { pythonKeepsConversation } from "./python-threads.ts";
 import { minuteHolds } from "./rate-limit-minute.ts";
 import { guidesWork } from "./tool-guides.ts";
@@ -83,6 +88,11 @@ const CHECKS: readonly LongCheck[] = [
     name: "nodes-limits-postgres",
     promise: "limits hold over three nodes on PostgreSQL, with kills and faults",
     run: limitsHoldOnPostgres,
+  },
+  {
+    name: "nodes-limits-kills",
+    promise: "three nodes that are killed every ten seconds use at least 85 % of a limit",
+    run: limitsAreUsedDespiteKills,
   },
   {
     name: "nodes-limits-redis",
