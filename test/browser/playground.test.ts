@@ -11,7 +11,9 @@ import { type ConsoleUnderTest, type Page, PHONE_WIDTH, startConsole } from "./b
 // The console is built and a browser starts first.
 setDefaultTimeout(90_000);
 
-const FOUR = { one: "sim-fast", two: "sim-fast", three: "sim-fast", four: "sim-fast" };
+/** Slow enough for a rate, also where a busy browser reads several events at once. */
+const PACED = "sim-fast@events=20,interval=20ms";
+const FOUR = { one: PACED, two: PACED, three: PACED, four: PACED };
 const MODELS = {
   ...FOUR,
   unhurried: "sim-fast@events=600,interval=100ms,bytes=6000",
