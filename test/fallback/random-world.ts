@@ -274,8 +274,9 @@ function judgeRow({ groups, prices, chain }: World, row: UsageRow, groupName: st
   else expect([what, row.payer, row.chargedNano]).toEqual([what, charge, cost]);
 }
 
-function isServed({ outcome, status }: UsageRow): boolean {
-  return outcome !== "refused" && (outcome !== "failed" || status === 200);
+/** A request that no step has served is a row of the requested target, also if its error was sent as an event. */
+function isServed({ outcome, usageSource }: UsageRow): boolean {
+  return outcome !== "refused" && (outcome !== "failed" || usageSource !== "none");
 }
 
 /** A request of a killed process is charged by the hold that it has left, which has the group, model and payer of its step. */
