@@ -12,30 +12,30 @@ const respond = (bytes: number) => ({
 function setUp() {
   const clock = { nowMs: 0 };
   const store = { isAway: true, tries: 0 };
-  const told: [requestId: string, end: ClaimEnd][] = [];
+  const recorded: [requestId: string, end: ClaimEnd][] = [];
   const ends = openPendingClaimEnds(
     async ({ requestId }, end) => {
       store.tries++;
       if (store.isAway) throw new Error("away");
-      told.push([requestId, end]);
+      recorded.push([requestId, end]);
     },
     () => clock.nowMs,
     1,
   );
-  return { clock, store, told, ends };
+  return { clock, store, recorded, ends };
 }
 
 test("late results are recorded in order, each once, when the database is back", async () => {
-  const { store, told, ends } = setUp();
+  const { store, recorded, ends } = setUp();
   ends.add(claim("req_1"), respond(10));
   ends.add(claim("req_2"), "forget");
   await eventually(() => store.tries >= 2);
-  expect(told).toEqual([]);
+  expect(recorded).toEqual([]);
   store.isAway = false;
-  await eventually(() => told.length, { equals: 2 });
+  await eventually(() => recorded.length, { equals: 2 });
   ends.add(claim("req_3"), null);
-  await eventually(() => told.length, { equals: 3 });
-  expect(told).toEqual([
+  await eventually(() => recorded.length, { equals: 3 });
+  expect(recorded).toEqual([
     ["req_1", respond(10)],
     ["req_2", "forget"],
     ["req_3", null],
@@ -43,7 +43,7 @@ test("late results are recorded in order, each once, when the database is back",
 });
 
 test("a result that is too old is dropped and does not block later ones", async () => {
-  const { clock, store, told, ends } = setUp();
+  const { clock, store, recorded, ends } = setUp();
   ends.add(claim("req_1"), null);
   await eventually(() => store.tries >= 1);
   clock.nowMs += 60 * 60_000 + 1;
@@ -51,16 +51,16 @@ test("a result that is too old is dropped and does not block later ones", async 
   await eventually(() => store.tries > tries);
   store.isAway = false;
   ends.add(claim("req_2"), null);
-  await eventually(() => told.length, { equals: 1 });
-  expect(told).toEqual([["req_2", null]]);
+  await eventually(() => recorded.length, { equals: 1 });
+  expect(recorded).toEqual([["req_2", null]]);
 });
 
 test("above the memory limit, a result is kept without its response", async () => {
-  const { store, told, ends } = setUp();
+  const { store, recorded, ends } = setUp();
   const large = respond(10 * 1024 * 1024);
   ends.add(claim("req_1"), large);
   ends.add(claim("req_2"), large);
   store.isAway = false;
-  await eventually(() => told.length, { equals: 2 });
-  expect(told.map(([, end]) => end === null)).toEqual([false, true]);
+  await eventually(() => recorded.length, { equals: 2 });
+  expect(recorded.map(([, end]) => end === null)).toEqual([false, true]);
 });
