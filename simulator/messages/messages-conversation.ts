@@ -58,6 +58,9 @@ function readTurn(message: unknown, index: number, rules: TurnRules): MessagesTu
     const problem = checkBlock(block, role, where, rules);
     if (problem !== null) return problem;
   }
+  const texts = blocks.filter(({ type }) => type === "text");
+  if (texts.length > 0 && texts.every(({ text }) => text.trim() === ""))
+    return invalidMessages("messages: text content blocks must contain non-whitespace text");
   return { role, blocks };
 }
 

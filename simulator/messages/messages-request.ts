@@ -36,6 +36,8 @@ type Json = Record<string, unknown>;
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,128}$/;
 const LATEST_VERSION = "2026-10-21";
 const SAMPLING = ["temperature", "top_p", "top_k"] as const;
+/** Models from Claude 4.1 on. */
+const ONE_SAMPLING = /claude-[a-z]+-4-[1-9](?!\d)/;
 /** Fields that are accepted only with their beta. */
 const BETA_FIELDS: Readonly<Record<string, string>> = {
   context_management: "context-management-",
@@ -100,9 +102,17 @@ function checkHeaders(call: Call, json: Json): Rejection | null {
   for (const [field, beta] of Object.entries(BETA_FIELDS)) {
     if (json[field] !== undefined && !betas.includes(beta)) return extraInput(field);
   }
-  if (version !== LATEST_VERSION && !isAdaptiveOnly(call)) return null;
+  if (version !== LATEST_VERSION && !isAdaptiveOnly(call)) return checkOneSampling(call, json);
   const sampling = SAMPLING.find((name) => json[name] !== undefined);
   return sampling === undefined ? null : invalidMessages(`${sampling}: is not supported by this model`);
+}
+
+function checkOneSampling({ behaviour }: Call, { temperature, top_p: topP }: Json): Rejection | null {
+  return ONE_SAMPLING.test(behaviour.model) && temperature !== undefined && topP !== undefined
+    ? invalidMessages(
+        "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+      )
+    : null;
 }
 
 function checkFields(call: Call, json: Json, isCount: boolean): Rejection | null {
@@ -114,6 +124,9 @@ function checkFields(call: Call, json: Json, isCount: boolean): Rejection | null
   if (maxTokens !== undefined && !(Number.isSafeInteger(maxTokens) && Number(maxTokens) >= 1)) {
     return invalidMessages("max_tokens: Input should be greater than or equal to 1");
   }
+  const { stop_sequences: stops } = json;
+  if (Array.isArray(stops) && stops.some((stop) => typeof stop === "string" && stop.trim() === ""))
+    return invalidMessages("stop_sequences: each stop sequence must contain non-whitespace");
   return checkSystem(json.system);
 }
 

@@ -7,6 +7,7 @@ const NAME = /claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)/;
 const FORMAT_FROM = 4.01;
 const ADAPTIVE_FROM = 4.06;
 const WITHOUT_SAMPLING_FROM = 4.07;
+const ONE_SAMPLING_FROM = 4.01;
 
 /** Version 4.7 is 4.07, so that 4.10 is later. Null if the name has none. */
 function readVersion(model: string): number | null {
@@ -25,6 +26,12 @@ export function thinkingStyle(model: string, { thinking }: AccountProfile): Acco
 export function acceptsSampling(model: string, { sampling }: AccountProfile): boolean {
   const version = readVersion(model);
   return version === null ? sampling : version < WITHOUT_SAMPLING_FROM;
+}
+
+/** Later models reject temperature and top_p in one request. */
+export function acceptsBothSampling(model: string): boolean {
+  const version = readVersion(model);
+  return version === null || version < ONE_SAMPLING_FROM;
 }
 
 /** Earlier models cannot enforce a JSON schema. */

@@ -5,16 +5,30 @@ import { dropCitations } from "../hub/citations.ts";
 import { customToolSchema } from "../hub/custom-input.ts";
 import type { WriteTarget, WrittenRequest } from "../hub/dialect-codec.ts";
 import { DroppedFields } from "../hub/dropped-fields.ts";
-import type { CacheHint, Effort, HubReasoning, HubRequest, HubTool, TextPart } from "../hub/hub-request.ts";
+import type {
+  CacheHint,
+  Effort,
+  HubReasoning,
+  HubRequest,
+  HubSettings,
+  HubTool,
+  TextPart,
+} from "../hub/hub-request.ts";
 import { selectTools, type ToolSelection } from "../hub/select-tools.ts";
 import { ToolNameTable } from "../hub/tool-names.ts";
 import { unsupportedField } from "../hub/unsupported-field.ts";
 import { dropLogprobs, dropPromptCacheKey } from "../hub/vendor-settings.ts";
 import { findWebSearch, isSearchChoice, pickOptions, withoutWebSearch } from "../hub/web-search.ts";
 import { limitBreakpoints, markLastBlock } from "./cache-breakpoints.ts";
-import { acceptsFormat, acceptsSampling, apiVersion, thinkingStyle } from "./messages-models.ts";
+import {
+  acceptsBothSampling,
+  acceptsFormat,
+  acceptsSampling,
+  apiVersion,
+  thinkingStyle,
+} from "./messages-models.ts";
 import { writeInputSchema } from "./messages-schema.ts";
-import { cacheControl, MessagesTurnWriter, type WrittenTurns } from "./messages-turn-writer.ts";
+import { cacheControl, isBlank, MessagesTurnWriter, type WrittenTurns } from "./messages-turn-writer.ts";
 
 const OUTPUT_TOKENS_DEFAULT = 32_000;
 const BUDGET_MIN = 1_024;
@@ -36,7 +50,7 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
   );
   const format = writeFormat(request, target, dropped);
   const system = [...request.instructions, ...format.instructions]
-    .filter(({ text }) => text !== "")
+    .filter(({ text }) => !isBlank(text))
     .map(({ text, cacheHint }) => ({ type: "text", text, ...cacheControl(cacheHint) }));
   const tools = [
     ...selection.tools.map((tool) => writeTool(tool, names, dropped)),
@@ -52,7 +66,7 @@ export function writeMessagesRequest(request: HubRequest, target: WriteTarget): 
     ...(request.stream ? { stream: true } : {}),
     ...mergeConfig(thinking, format.config),
     ...writeSampling(request, target, { thinks: "thinking" in thinking, dropped }),
-    ...(settings.stop === null ? {} : { stop_sequences: settings.stop }),
+    ...writeStop(settings.stop, dropped),
     ...writeUser(settings.user ?? settings.safetyIdentifier),
     ...writeServiceTier(settings.serviceTier, dropped),
   };
@@ -189,7 +203,8 @@ function writeSampling(
   { profile, upstreamModel }: WriteTarget,
   { thinks, dropped }: { readonly thinks: boolean; readonly dropped: DroppedFields },
 ): Record<string, unknown> {
-  const { temperature, topP, topK } = settings;
+  const { topK } = settings;
+  const { temperature, topP } = selectSampling(settings, upstreamModel, dropped);
   const isSupported = profile.sampling && acceptsSampling(upstreamModel, profile) && !thinks;
   const fields: Record<string, unknown> = {};
   for (const [name, value] of [
@@ -202,6 +217,26 @@ function writeSampling(
     else dropped.add(name);
   }
   return fields;
+}
+
+/** Of two settings the one that changes something is sent: clients write the neutral value 1 of the other. */
+function selectSampling(
+  { temperature, topP }: HubSettings,
+  upstreamModel: string,
+  dropped: DroppedFields,
+): Pick<HubSettings, "temperature" | "topP"> {
+  if (temperature === null || topP === null || acceptsBothSampling(upstreamModel))
+    return { temperature, topP };
+  const isTopPNeeded = temperature === 1 && topP !== 1;
+  dropped.add(isTopPNeeded ? "temperature" : "top_p");
+  return isTopPNeeded ? { temperature: null, topP } : { temperature, topP: null };
+}
+
+/** The API rejects sequences of white space alone. */
+function writeStop(stop: HubSettings["stop"], dropped: DroppedFields): Record<string, unknown> {
+  const accepted = stop?.filter((sequence) => !isBlank(sequence)) ?? [];
+  if (accepted.length < (stop?.length ?? 0)) dropped.add("stop");
+  return accepted.length === 0 ? {} : { stop_sequences: accepted };
 }
 
 /** Clients of other dialects cannot mark where to cache, so the upstream finds the place itself. */

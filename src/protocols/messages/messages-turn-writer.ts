@@ -5,7 +5,15 @@ import { parseCallInput } from "../hub/call-input.ts";
 import { wrapCustomInput } from "../hub/custom-input.ts";
 import type { WriteTarget } from "../hub/dialect-codec.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
-import type { CacheHint, HubItem, HubPart, MediaSource, ReasoningItem } from "../hub/hub-request.ts";
+import type {
+  CacheHint,
+  HubItem,
+  HubPart,
+  MediaSource,
+  ReasoningItem,
+  RefusalPart,
+  TextPart,
+} from "../hub/hub-request.ts";
 import { formatCacheControl } from "../hub/media.ts";
 import type { ToolNameTable } from "../hub/tool-names.ts";
 import { type AssistantTurn, type CompletedCall, groupTurns } from "../hub/turns.ts";
@@ -45,10 +53,10 @@ export class MessagesTurnWriter {
     for (const turn of groupTurns(items)) {
       if (turn.kind === "foreign") this.#dropped.add(turn.path);
       else if (turn.kind === "assistant") this.#writeAssistant(turn);
-      else this.#add("user", this.#writeParts(turn.parts, turn.role === "system"));
+      else this.#writeMessage(turn.parts, turn.role);
     }
-    if (this.#messages[0]?.role !== "user") this.#messages.unshift({ role: "user", content: [text(".")] });
     this.#trimEnd();
+    if (this.#messages[0]?.role !== "user") this.#messages.unshift(placeholder());
     return { messages: this.#messages, hasLostThinking: this.#hasLostThinking };
   }
 
@@ -58,6 +66,14 @@ export class MessagesTurnWriter {
     const last = this.#messages.at(-1);
     if (last?.role === role) last.content.push(...blocks);
     else this.#messages.push({ role, content: [...blocks] });
+  }
+
+  #writeMessage(parts: readonly HubPart[], role: "user" | "system"): void {
+    const blocks = this.#writeParts(parts, role === "system");
+    const isLost = blocks.length === 0 && role === "user" && this.#messages.at(-1)?.role === "assistant";
+    // Without a turn of the user, the model would continue the text of the assistant.
+    if (isLost) this.#messages.push(placeholder());
+    else this.#add("user", blocks);
   }
 
   #writeAssistant({ reasoning, parts, calls }: AssistantTurn): void {
@@ -106,8 +122,11 @@ export class MessagesTurnWriter {
     };
   }
 
+  /** The API rejects empty texts, and a message whose texts are all white space. */
   #writeParts(parts: readonly HubPart[], isSystem: boolean): Block[] {
-    return parts.flatMap((part) => this.#writePart(part, isSystem));
+    const isBlankAlone = !parts.some((part) => isText(part) && !isBlank(part.text));
+    const written = isBlankAlone ? parts.filter((part) => !isText(part)) : parts;
+    return written.flatMap((part) => this.#writePart(part, isSystem));
   }
 
   #writePart(part: HubPart, isSystem: boolean): Block[] {
@@ -139,9 +158,26 @@ export class MessagesTurnWriter {
   /** The API rejects a last turn of the assistant that ends in white space. */
   #trimEnd(): void {
     const last = this.#messages.at(-1);
-    const block = last?.role === "assistant" ? last.content.at(-1) : undefined;
-    if (block !== undefined && typeof block.text === "string") block.text = block.text.trimEnd();
+    if (last?.role !== "assistant") return;
+    for (let block = last.content.at(-1); typeof block?.text === "string"; block = last.content.at(-1)) {
+      block.text = block.text.trimEnd();
+      if (block.text !== "") return;
+      last.content.pop();
+    }
   }
+}
+
+/** In place of a turn of the user that has no content. */
+function placeholder(): Message {
+  return { role: "user", content: [text(".")] };
+}
+
+function isText(part: HubPart): part is TextPart | RefusalPart {
+  return part.kind === "text" || part.kind === "refusal";
+}
+
+export function isBlank(value: string): boolean {
+  return value.trim() === "";
 }
 
 function text(value: string): Block {
