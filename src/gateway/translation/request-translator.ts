@@ -5,6 +5,7 @@
 
 import { KINDS } from "../../accounts/kinds/table.ts";
 import { accountProfile } from "../../accounts/profile.ts";
+import { lowest } from "../../base/lowest.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import { type Part, wholePart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
@@ -150,7 +151,7 @@ export class RequestTranslator implements Translator {
         upstreamModel,
         profile: accountProfile(account, dialect),
         form: KINDS[account.kind].hosting?.form(dialect, []) ?? null,
-        outputTokensMax: limits.outputTokensMax,
+        outputTokensMax: lowest(limits.outputTokensMax, findModelLimit(request, model)),
         modelOutputTokensMax: model.outputTokensMax,
         webSearchesMax: limits.webSearchesMax,
       },
@@ -288,4 +289,15 @@ export class RequestTranslator implements Translator {
         turn: buildTurn(head, input),
       });
   }
+}
+
+/**
+ * The limit to send instead of a higher one of the client, which the upstream would reject; null to keep the client's.
+ * Tools such as Claude Code send the limit of another vendor's models with every request.
+ */
+function findModelLimit(
+  { outputTokensMax: clientMax }: Pick<ModelRequest, "outputTokensMax">,
+  { outputTokensMax: modelMax }: Pick<PublishedModel, "outputTokensMax">,
+): number | null {
+  return clientMax !== null && modelMax !== null && clientMax > modelMax ? modelMax : null;
 }

@@ -18,10 +18,18 @@ import {
   type WebSearch,
   withoutWebSearch,
 } from "../hub/web-search.ts";
-import { writeEffort } from "../hub/write-effort.ts";
-import { hasOpenaiSettings, writeOpenaiSettings, writeSchemaFormat } from "../openai/openai-settings.ts";
+import { classifyModel } from "../openai/openai-models.ts";
+import {
+  hasOpenaiSettings,
+  writeModelEffort,
+  writeOpenaiSettings,
+  writeSchemaFormat,
+} from "../openai/openai-settings.ts";
 import { isSearchModel } from "../shared/web-searches.ts";
 import { writeChatMessages } from "./chat-message-writer.ts";
+
+/** OpenAI rejects more. */
+const STOP_SEQUENCES_MAX = 4;
 
 export function writeChatRequest(request: HubRequest, target: WriteTarget): WrittenRequest {
   const { profile } = target;
@@ -151,22 +159,39 @@ function writeFormat(
 
 function writeSettings(
   request: HubRequest,
-  { profile, outputTokensMax }: WriteTarget,
+  target: WriteTarget,
   dropped: DroppedFields,
 ): Record<string, unknown> {
   const { settings } = request;
-  const writer = writeOpenaiSettings(request, profile, dropped);
-  const isStrict = hasOpenaiSettings(profile) && profile.strictSchema;
+  const { profile, outputTokensMax } = target;
+  const writer = writeOpenaiSettings(request, target, dropped);
+  const isStrict = isOpenaiItself(profile);
   writer.set(profile.maxTokensField, lowest(settings.outputTokensMax, outputTokensMax));
   writer.setIf(false, "top_k", settings.topK);
-  writer.set("stop", settings.stop);
+  const isSampled = classifyModel(target.upstreamModel) !== "reasoning";
+  writer.setIf(isSampled, "stop", isSampled ? writeStop(settings.stop, profile, dropped) : settings.stop);
   writer.set("seed", settings.seed);
-  writer.set("presence_penalty", settings.presencePenalty);
-  writer.set("frequency_penalty", settings.frequencyPenalty);
+  writer.setIf(isSampled, "presence_penalty", settings.presencePenalty);
+  writer.setIf(isSampled, "frequency_penalty", settings.frequencyPenalty);
   dropTopLogprobs(request, dropped);
   if (settings.reasoning !== null)
-    writer.set("reasoning_effort", writeEffort(settings.reasoning, profile, dropped));
+    writer.set("reasoning_effort", writeModelEffort(settings.reasoning, target, dropped));
   writer.setIf(isStrict, "verbosity", settings.verbosity);
   writer.setIf(isStrict, "metadata", settings.metadata);
   return writer.fields;
+}
+
+function isOpenaiItself(profile: AccountProfile): boolean {
+  return hasOpenaiSettings(profile) && profile.strictSchema;
+}
+
+/** Servers of other vendors accept more sequences than OpenAI. */
+function writeStop(
+  stop: HubRequest["settings"]["stop"],
+  profile: AccountProfile,
+  dropped: DroppedFields,
+): readonly string[] | null {
+  if (stop === null || stop.length <= STOP_SEQUENCES_MAX || !isOpenaiItself(profile)) return stop;
+  dropped.add("stop");
+  return stop.slice(0, STOP_SEQUENCES_MAX);
 }

@@ -1,11 +1,13 @@
 /** The settings that Chat Completions and Responses have in common: read from a client, written for an upstream. */
 
 import type { AccountProfile } from "../hub/account-profile.ts";
+import type { WriteTarget } from "../hub/dialect-codec.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import {
   EFFORTS,
   type Effort,
   type HubFormat,
+  type HubReasoning,
   type HubRequest,
   type HubSettings,
 } from "../hub/hub-request.ts";
@@ -18,7 +20,9 @@ import {
   readStringMap,
 } from "../hub/json-values.ts";
 import { writeOpenaiTier, writeUser } from "../hub/vendor-settings.ts";
+import { writeEffort } from "../hub/write-effort.ts";
 import { readTierName } from "../shared/service-tier.ts";
+import { classifyModel } from "./openai-models.ts";
 
 export function readOpenaiSettings(json: Json) {
   return {
@@ -98,16 +102,37 @@ export function hasOpenaiSettings({ openaiSettings }: AccountProfile): boolean {
   return openaiSettings !== false;
 }
 
+/** Reasoning models reject sampling, penalties and stop sequences. */
+function acceptsSampling({
+  profile,
+  upstreamModel,
+}: Pick<WriteTarget, "profile" | "upstreamModel">): boolean {
+  return profile.sampling && classifyModel(upstreamModel) !== "reasoning";
+}
+
+/** Null to leave the effort to the model. Other models than reasoning ones reject any effort. */
+export function writeModelEffort(
+  reasoning: HubReasoning,
+  { profile, upstreamModel }: Pick<WriteTarget, "profile" | "upstreamModel">,
+  dropped: DroppedFields,
+): Effort | null {
+  if (classifyModel(upstreamModel) !== "plain") return writeEffort(reasoning, profile, dropped);
+  const { effort, budgetTokens } = reasoning;
+  if (effort === null ? budgetTokens !== null : effort !== "none") dropped.add("reasoning.effort");
+  return null;
+}
+
 export function writeOpenaiSettings(
   request: HubRequest,
-  profile: AccountProfile,
+  target: Pick<WriteTarget, "profile" | "upstreamModel">,
   dropped: DroppedFields,
 ): SettingsWriter {
   const { settings } = request;
   const writer = new SettingsWriter(dropped);
-  const isOpenai = hasOpenaiSettings(profile);
-  writer.setIf(profile.sampling, "temperature", settings.temperature);
-  writer.setIf(profile.sampling, "top_p", settings.topP);
+  const isOpenai = hasOpenaiSettings(target.profile);
+  const isSampled = acceptsSampling(target);
+  writer.setIf(isSampled, "temperature", settings.temperature);
+  writer.setIf(isSampled, "top_p", settings.topP);
   writer.setIf(isOpenai, "service_tier", isOpenai ? writeOpenaiTier(request, dropped) : settings.serviceTier);
   writer.setIf(isOpenai, "prompt_cache_key", settings.promptCacheKey);
   writer.setIf(isOpenai, "prompt_cache_retention", settings.promptCacheRetention);

@@ -5,8 +5,13 @@ import { DIALECT_TRAITS } from "../hub/dialect-traits.ts";
 import type { DroppedFields } from "../hub/dropped-fields.ts";
 import type { HubFormat, HubRequest, HubSettings } from "../hub/hub-request.ts";
 import { dropLogprobs } from "../hub/vendor-settings.ts";
-import { writeEffort } from "../hub/write-effort.ts";
-import { hasOpenaiSettings, writeOpenaiSettings, writeSchemaFormat } from "../openai/openai-settings.ts";
+import { classifyModel } from "../openai/openai-models.ts";
+import {
+  hasOpenaiSettings,
+  writeModelEffort,
+  writeOpenaiSettings,
+  writeSchemaFormat,
+} from "../openai/openai-settings.ts";
 
 /** The lowest limit that OpenAI accepts. */
 const OUTPUT_TOKENS_MIN = 16;
@@ -18,7 +23,7 @@ export function writeResponsesSettings(
 ): Record<string, unknown> {
   const { profile } = target;
   const { settings, dialect } = request;
-  const writer = writeOpenaiSettings(request, profile, dropped);
+  const writer = writeOpenaiSettings(request, target, dropped);
   const isOpenai = hasOpenaiSettings(profile);
   writer.set("max_output_tokens", writeLimit(settings.outputTokensMax, target.outputTokensMax));
   for (const [name, value] of unsupportedSettings(settings)) dropped.addIfSet(name, value);
@@ -26,7 +31,8 @@ export function writeResponsesSettings(
   writer.set("reasoning", writeReasoning(settings, target, dropped));
   writer.set("text", writeText(settings, isOpenai));
   writer.setIf(isOpenai, "metadata", settings.metadata);
-  if (DIALECT_TRAITS[dialect].carriesState && settings.reasoning?.effort !== "none" && isOpenai)
+  const mayReason = settings.reasoning?.effort !== "none" && !isPlain(target);
+  if (DIALECT_TRAITS[dialect].carriesState && mayReason && isOpenai)
     writer.set("include", ["reasoning.encrypted_content"]);
   return writer.fields;
 }
@@ -46,16 +52,21 @@ function writeLimit(clientMax: number | null, gatewayMax: number | null): number
   return raised === null || gatewayMax === null ? (raised ?? gatewayMax) : Math.min(raised, gatewayMax);
 }
 
+/** The model rejects all settings of reasoning. */
+function isPlain({ upstreamModel }: WriteTarget): boolean {
+  return classifyModel(upstreamModel) === "plain";
+}
+
 function writeReasoning(
   { reasoning }: HubSettings,
-  { profile }: WriteTarget,
+  target: WriteTarget,
   dropped: DroppedFields,
 ): Record<string, unknown> | null {
   if (reasoning === null) return null;
-  const effort = writeEffort(reasoning, profile, dropped);
+  const effort = writeModelEffort(reasoning, target, dropped);
   const fields = {
     ...(effort === null ? {} : { effort }),
-    ...(reasoning.isShown ? { summary: "auto" } : {}),
+    ...(reasoning.isShown && !isPlain(target) ? { summary: "auto" } : {}),
   };
   return Object.keys(fields).length === 0 ? null : fields;
 }
