@@ -448,6 +448,13 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
     "requires the environment variable NOT_THERE, which is not set.",
   ],
   [
+    "a misspelt field with an unset variable",
+    `${ACCOUNT}    credentail: \${NOT_THERE}`,
+    5,
+    "accounts[0].credentail",
+    "is not a known field. Did you mean credential?",
+  ],
+  [
     "an unclosed variable",
     `${ACCOUNT}    credential: "\${NOT_THERE"`,
     5,

@@ -140,12 +140,15 @@ function checkTree<Schema extends z.ZodType>(
   const value = tree.value === null ? {} : tree.value;
   const result = schema.safeParse(value, RULE_MESSAGES);
   const extraProblems = checks(value, tree);
-  const textProblems = new Set(tree.problems);
+  const issues = result.success ? [] : result.error.issues;
+  // The value of a misspelt field does not matter: its name is reported, not a variable that its value misses.
+  const unknownFields = issues.filter(({ code }) => code === "unrecognized_keys");
+  const certainProblems = new Set([...describeIssues(unknownFields, tree, value), ...tree.problems]);
   const fieldProblems = [
-    ...textProblems,
-    ...(result.success ? [] : describeIssues(result.error.issues, tree, value)),
+    ...certainProblems,
+    ...describeIssues(issues, tree, value),
     ...extraProblems.findProblems,
-  ].filter((problem) => textProblems.has(problem) || !tree.isBroken(problem.path));
+  ].filter((problem) => certainProblems.has(problem) || !tree.isBroken(problem.path));
   const problems = firstPerField(fieldProblems).map(problemAt);
   if (result.success && problems.length === 0) return { ok: true, file: result.data, problemAt };
   return { ok: false, problems: problems.sort(comparePositions) };
