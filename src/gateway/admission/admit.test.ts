@@ -121,6 +121,18 @@ describe("admission", () => {
     expect(rejected).toMatchObject({ status: 400, code: "invalid_value", param: "model" });
     expect(rejected?.message).toBe("The model `vectors` supports embeddings, not chat. Use /v1/embeddings.");
   });
+
+  test("names an endpoint that is not translated, because the model supports its interface", () => {
+    const calling = caller(
+      [model("claude", ["responses"])],
+      [account("a", { kind: "anthropic", interfaces: ["messages"] })],
+    );
+    const rejected = rejection(() => admit(calling, endpoint("responses.compact"), "claude"));
+    expect(rejected).toMatchObject({ code: "invalid_value", param: "model" });
+    expect(rejected?.message).toBe(
+      "The model `claude` does not support /v1/responses/compact, because its upstream has another interface. Use another model.",
+    );
+  });
 });
 
 describe("the model list", () => {

@@ -22,6 +22,13 @@ export function admit(caller: Caller, endpoint: Endpoint, publicModel: string): 
   if (!model) throw modelNotFound(caller.group, publicModel);
   const routes = findRoutes(model, endpoint);
   if (routes.length > 0) return { model, routes };
+  if (model.routes.has(endpoint.interface)) {
+    throw paramError(
+      "model",
+      "invalid_value",
+      `The model \`${publicModel}\` does not support ${publicPath(endpoint)}, because its upstream has another interface. Use another model.`,
+    );
+  }
   const serves = [...model.routes.keys()];
   const suggested = ENDPOINTS.find(({ interface: family }) => family === serves[0]);
   throw paramError(
