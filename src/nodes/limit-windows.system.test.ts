@@ -7,6 +7,8 @@ import type { RecordRef } from "../limits/coordinator/protocol.ts";
 import type { Scope } from "../limits/limiter-types.ts";
 import { type Db, openDb } from "../store/engine/db.ts";
 import { markSubjectsUnread, markWindowsUnread } from "../store/engine/limit-coordination.ts";
+import { type Hold, insertHolds, moveResponseHolds, recordResponse, UNSENT } from "../store/money/holds.ts";
+import { setAsideHold } from "../store/money/set-aside-holds.ts";
 import { foldDay, markDays, startOfDay, writeFolded } from "../store/usage/usage-day.ts";
 import { insertUsage, usageRow } from "../store/usage/usage-row.test-support.ts";
 import {
@@ -46,7 +48,7 @@ afterAll(async () => {
 
 beforeEach(async () => {
   await under.clear();
-  await db.sql.script("TRUNCATE usage_row, usage_hour, usage_day, usage_day_mark");
+  await db.sql.script("TRUNCATE usage_row, usage_hour, usage_day, usage_day_mark, hold");
   cluster = new ProtocolCluster(under);
 });
 
@@ -68,6 +70,19 @@ async function fold(fromMs: number, nowMs: number): Promise<void> {
   for (let dayMs = startOfDay(fromMs); dayMs <= nowMs; dayMs += DAY_MS) await foldDay(db, dayMs, dayMs);
   await writeFolded(db, nowMs, []);
 }
+
+const HELD = {
+  ...UNSENT,
+  atMs: 0,
+  subscriptionId: null,
+  amountNano: 700n,
+  tariffId: "t1",
+  interface: "responses",
+  endpoint: "responses",
+  publicModel: "m",
+  stream: false,
+  inputTokens: 12,
+} as const;
 
 function windowOf(scope: Scope, id: string, perMs: number): RecordRef {
   return { scope, id, perMs, revision: 1, limits: [1_000, 1_000_000, 1_000_000_000] };
@@ -252,6 +267,39 @@ test("the windows of some subjects are read again, and no others", async () => {
   expect(await readAll()).toEqual([100, 0, 100, 0]);
   await markSubjectsUnread(db, ["key:k1 in g1:", "group:g1:"]);
   expect(await readAll()).toEqual([100, 100, 100, 100]);
+});
+
+test("responses of ended processes count by their holds until they are settled", async () => {
+  const node = await cluster.start("p1");
+  const records = SCOPES.map(([scope, id]) => windowOf(scope, id, 5 * HOUR_MS));
+  const others = [
+    windowOf("key", "k2", MONTH_MS),
+    windowOf("key", "k1 in g2", MONTH_MS),
+    windowOf("group", "g2", MONTH_MS),
+  ];
+  const readAll = async () => {
+    await markWindowsUnread(db);
+    const { states } = await node.ok([...records, ...others]);
+    return states.map(({ meters }) => meters.map(({ used }) => used));
+  };
+  const held: Hold = { ...HELD, requestId: "r1", processId: "p1", keyId: "k1", userId: "u1", groupId: "g1" };
+  await insertHolds(db, [held, { ...held, requestId: "r2" }, { ...held, requestId: "r3", processId: "p2" }]);
+  for (const requestId of ["r1", "r3"])
+    await recordResponse(db, requestId, {
+      responseId: `resp_${requestId}`,
+      accountId: "a1",
+      upstreamModel: "m",
+    });
+  const none = [0, 0, 0];
+  // What a running process holds is lent to it.
+  expect(await readAll()).toEqual([...records, ...others].map(() => none));
+  expect(await moveResponseHolds(db, "p2", "p1")).toEqual(["r3"]);
+  expect(await readAll()).toEqual([...records.map(() => [1, 12, 700]), ...others.map(() => none)]);
+  await cluster.pass(4 * HOUR_MS);
+  await reopen(node);
+  expect((await readAll())[0]).toEqual([1, 12, 700]);
+  await setAsideHold(db, { requestId: "r3", processId: "p1", reason: "test", nowMs: 1 });
+  expect((await readAll())[0]).toEqual(none);
 });
 
 test("a window that is not used is deleted, and read again at its next use", async () => {

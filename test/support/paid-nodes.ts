@@ -12,7 +12,7 @@ import { type BillingRecords, bill, openBillingRecords, PRICE, paidFile } from "
 import { TEST_KEY } from "./running-gateway.ts";
 
 /** Models whose background responses end soon, begin late, and do not end within a test. */
-const MODELS = {
+export const BACKGROUND_MODELS = {
   paid: "sim-fast@background=2s,bytes=4000",
   late: "sim-fast@first=1500ms,background=2s,bytes=4000",
   endless: "sim-fast@background=600s",
@@ -29,7 +29,7 @@ interface ResponseObject {
   readonly usage: { readonly input_tokens: number; readonly output_tokens: number } | null;
 }
 
-const USUAL_FILE = paidFile({ balance: "100", models: MODELS });
+const USUAL_FILE = paidFile({ balance: "100", models: BACKGROUND_MODELS });
 
 interface NodesSetup {
   readonly databaseUrl: string;
@@ -108,7 +108,7 @@ export class PaidNodes {
     });
   }
 
-  async begin(node: GatewayProcess, model: keyof typeof MODELS = "paid"): Promise<BegunResponse> {
+  async begin(node: GatewayProcess, model: keyof typeof BACKGROUND_MODELS = "paid"): Promise<BegunResponse> {
     const body = { model, input: "Hello", background: true };
     const response = await this.call(node, "POST", "/responses", body);
     const text = await response.text();

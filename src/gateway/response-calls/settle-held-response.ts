@@ -61,7 +61,7 @@ export async function settleHeldResponse(
   if (terms === null) log.error("tariff_missing", { request_id: held.requestId, tariff: held.tariffId });
   const use = await computeUse(services, held, { end, terms });
   await billingEngine.book(buildHeldSettlement(held, use, clock.nowMs()));
-  await countInWindows(services, held, use);
+  if (held.isAdopted) await countInWindows(services, held, use);
   log.info("held_response_settled", {
     request_id: held.requestId,
     outcome: use.outcome,
@@ -69,7 +69,10 @@ export async function settleHeldResponse(
   });
 }
 
-/** The settlement stands, whatever happens here: it must not be repeated. */
+/**
+ * The process that served the request has ended; otherwise that one reports the use. The settlement stands, whatever
+ * happens here: it must not be repeated.
+ */
 async function countInWindows(
   { countLateUse, log }: HeldSettlementServices,
   { requestId, keyId, userId, groupId }: HeldResponse,

@@ -16,6 +16,7 @@ import scim from "./0010-scim.sql" with { type: "text" };
 import toolSignIn from "./0011-tool-sign-in.sql" with { type: "text" };
 import fallback from "./0012-fallback.sql" with { type: "text" };
 import windowClock from "./0013-window-clock.sql" with { type: "text" };
+import adoptedHolds from "./0014-adopted-holds.sql" with { type: "text" };
 
 export interface Migration {
   version: number;
@@ -56,6 +57,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { version: 11, name: "tool-sign-in", sql: toolSignIn },
   { version: 12, name: "fallback", sql: fallback },
   { version: 13, name: "window-clock", sql: windowClock },
+  { version: 14, name: "adopted-holds", sql: adoptedHolds },
 ];
 
 export const SCHEMA_KNOWN = MIGRATIONS.at(-1)?.version ?? 0;

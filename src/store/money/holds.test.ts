@@ -69,8 +69,14 @@ eachEngine(({ open }) => {
     const moved = await Promise.all(["inc_8", "inc_9"].map((to) => moveResponseHolds(db, "inc_1", to)));
     expect(moved.flat()).toEqual(["r1"]);
     expect([...(await findHeldResponses(db, ["r1", "r2"])).values()]).toMatchObject([
-      { requestId: "r1", processId: moved[0]?.length === 1 ? "inc_8" : "inc_9", responseId: "resp_r1" },
+      {
+        requestId: "r1",
+        processId: moved[0]?.length === 1 ? "inc_8" : "inc_9",
+        responseId: "resp_r1",
+        isAdopted: true,
+      },
     ]);
+    expect((await findHeldResponses(db, ["r3"])).get("r3")).toMatchObject({ isAdopted: false });
     expect(await listIds("inc_1")).toEqual(["r2"]);
   });
 

@@ -145,6 +145,8 @@ export async function recordResponse(
 /** The hold of a response that its account continues after the request. */
 export interface HeldResponse extends Hold {
   readonly responseId: string;
+  /** The process that created the hold has ended. */
+  readonly isAdopted: boolean;
 }
 
 export async function findHeldResponses(
@@ -153,12 +155,15 @@ export async function findHeldResponses(
 ): Promise<Map<string, HeldResponse>> {
   const rows = await selectIn(
     db,
-    `SELECT ${HOLD.selected}, response_id FROM hold WHERE request_id`,
+    `SELECT ${HOLD.selected}, response_id, is_adopted FROM hold WHERE request_id`,
     requestIds,
     "AND response_id IS NOT NULL",
   );
   return new Map(
-    rows.map((row) => [text(row, "request_id"), { ...HOLD.read(row), responseId: text(row, "response_id") }]),
+    rows.map((row) => [
+      text(row, "request_id"),
+      { ...HOLD.read(row), responseId: text(row, "response_id"), isAdopted: flag(row, "is_adopted") },
+    ]),
   );
 }
 
@@ -171,10 +176,10 @@ export async function findHoldOwner(db: Db, requestId: string): Promise<string |
 /** The owner of holds whose process has ended and handed them over. It is no process, so the next one takes them. */
 export const HANDED_OVER = "handed_over";
 
-/** Gives the responses in progress of one owner to another, each once. Returns their requests. */
+/** Gives the responses in progress of a process that has ended to another owner, each once. Returns their requests. */
 export async function moveResponseHolds(db: Db, from: string, to: string): Promise<string[]> {
   const rows = await db.sql`
-    UPDATE hold SET process_id = ${to} WHERE process_id = ${from} AND response_id IS NOT NULL
+    UPDATE hold SET process_id = ${to}, is_adopted = 1 WHERE process_id = ${from} AND response_id IS NOT NULL
     RETURNING request_id`;
   return rows.map((row) => text(row, "request_id"));
 }

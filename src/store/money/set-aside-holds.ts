@@ -14,7 +14,10 @@ export const SET_ASIDE_FAULT = "hold_set_aside";
 
 const faultId = (requestId: string) => `hold ${requestId}`;
 
-/** Returns false and does nothing if the hold was settled meanwhile, or moved to another owner. */
+/**
+ * Returns false and does nothing if the hold was settled meanwhile, or moved to another owner. Windows no longer count the
+ * hold: it may wait for its operator for days.
+ */
 export function setAsideHold(
   db: Db,
   {
@@ -26,7 +29,7 @@ export function setAsideHold(
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     const moved = await tx.sql`
-      UPDATE hold SET process_id = ${SET_ASIDE}
+      UPDATE hold SET process_id = ${SET_ASIDE}, is_adopted = 0
       WHERE request_id = ${requestId} AND process_id = ${processId} RETURNING request_id`;
     if (moved.length === 0) return false;
     await recordBillingFault(tx, {
