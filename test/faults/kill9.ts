@@ -106,11 +106,12 @@ async function killAgainAndAgain(
       });
       all.push(one);
       asked += one.asked;
-      const wrong = listWrong(one).length;
-      if (wrong > 0 || kill % 10 === 0 || kills <= 10)
+      const wrong = listWrong(one);
+      if (wrong.length > 0 || kill % 10 === 0 || kills <= 10)
         say(
-          `kill ${kill}/${kills} after ${(lifeMs / 1000).toFixed(1)} s: ${one.asked} asked, ${one.rows} rows, ${one.recovered} recovered, ${wrong} wrong`,
+          `kill ${kill}/${kills} after ${(lifeMs / 1000).toFixed(1)} s: ${one.asked} asked, ${one.rows} rows, ${one.recovered} recovered, ${wrong.length} wrong`,
         );
+      for (const line of wrong) say(`  ${line}`);
       for (const late of one.late) say(`  uncharged: ${late}`);
       // While the next load runs: what is booked meanwhile must not disturb it.
       audits.push(audit(`after kill ${kill}`));
