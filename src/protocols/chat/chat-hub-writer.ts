@@ -19,8 +19,9 @@ export class ChatHubWriter implements HubStreamWriter {
   #usage: TokenUsage | null = null;
   #item: StartedItem | null = null;
   #calls = 0;
-  /** The characters of the texts that have ended, and of the open one. */
+  /** The characters of the texts that have ended. */
   #endedChars = 0;
+  /** The characters of the open item. */
   #openChars = 0;
   /** The annotations of all texts. Clients expect them in one chunk, as OpenAI sends them. */
   readonly #annotations: object[] = [];
@@ -41,11 +42,10 @@ export class ChatHubWriter implements HubStreamWriter {
         if (event.item.kind === "reasoning" && event.item.isRedacted) this.#client.dropped.add(REDACTED_NAME);
         return event.item.kind === "call" ? this.#startCall(event.item) : "";
       case "delta":
-        if (this.#item?.kind === "text") this.#openChars += event.text.length;
+        this.#openChars += event.text.length;
         return this.#chunk(this.#delta(JSON.stringify(event.text)), null);
       case "item_end":
-        this.#endItem(event);
-        return "";
+        return this.#endItem(event);
       case "usage":
         this.#usage = event.usage;
         return "";
@@ -99,12 +99,18 @@ export class ChatHubWriter implements HubStreamWriter {
   }
 
   /** The texts of a response are one message, and the places of annotations are counted from its beginning. */
-  #endItem({ citations = [] }: ItemEndEvent): void {
-    if (this.#item?.kind === "call") this.#calls++;
-    this.#item = null;
+  #endItem({ citations = [], isCut }: ItemEndEvent): string {
+    const item = this.#item;
+    const chars = this.#openChars;
+    // Clients parse the arguments as JSON, also those of a call without any.
+    const isBare = item?.kind === "call" && item.tool === "function" && chars === 0 && !isCut;
+    const filled = isBare ? this.#chunk(this.#delta('"{}"'), null) : "";
+    if (item?.kind === "call") this.#calls++;
     this.#annotations.push(...writeAnnotations(moveCitations(citations, this.#endedChars)));
-    this.#endedChars += this.#openChars;
+    if (item?.kind === "text") this.#endedChars += chars;
+    this.#item = null;
     this.#openChars = 0;
+    return filled;
   }
 
   #annotationsChunk(): string {
