@@ -95,4 +95,16 @@ eachEngine(({ open }) => {
       "user ada@example.com: not removed, because the wallet has a balance of $10.00. Remove it with `wallet adjust` first.",
     ]);
   });
+
+  test("pruning keeps a user with a debt, who would otherwise no longer owe it", async () => {
+    const db = await open();
+    await applied(db, ada(', balance: "10.00"'));
+    await db.sql`UPDATE wallet SET balance_nano = -50000000, debt_nano = 50000000`;
+    const other = "users:\n  - { email: eve@example.com, role: admin }\n";
+    const { changes, notes } = await applied(db, other, true);
+    expect(changes.some(({ kind }) => kind === "remove")).toBe(false);
+    expect(notes).toEqual([
+      "user ada@example.com: not removed, because the wallet has a debt of $0.05. Remove it with `wallet adjust` first.",
+    ]);
+  });
 });

@@ -143,6 +143,13 @@ test("an unknown record cannot be removed", async () => {
   ]);
 });
 
+test("a user with a debt cannot be removed", async () => {
+  await gateway.db.sql`UPDATE wallet SET balance_nano = -50000000, debt_nano = 50000000`;
+  expect(await problemsOf({}, { removals: { users: ["rich@example.com"] } })).toEqual([
+    "users: rich@example.com still has a debt of $0.05. Adjust the balance to zero first.",
+  ]);
+});
+
 test("removing a user revokes the keys, and fails while the wallet has money", async () => {
   expect(await problemsOf({}, { removals: { users: ["rich@example.com"] } })).toEqual([
     "users: rich@example.com still has a balance of $5.00. Adjust the balance to zero first.",

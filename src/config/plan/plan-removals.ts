@@ -1,6 +1,6 @@
 /** Plans removals: of everything that the file does not name (pruning), or of entries that are named one by one. */
 
-import { usdText } from "../../money/nano.ts";
+import { type Nano, usdText } from "../../money/nano.ts";
 import { type KeyRecord, keyTitle } from "../../records/key.ts";
 import { deleteUser } from "../../store/identity/users.ts";
 import { deletePlan } from "../../store/money/plans.ts";
@@ -37,13 +37,18 @@ const NOUNS: Readonly<Record<keyof Removals, string>> = {
   service_accounts: "service account",
 };
 
-/** Notes for users that pruning keeps because money is left in their wallet. */
+/** A debt is kept as well: a user who is removed and created again would no longer owe it. */
+function describeBalance(nano: Nano): string {
+  return nano < 0n ? `a debt of $${usdText(-nano)}` : `a balance of $${usdText(nano)}`;
+}
+
+/** Notes for users that pruning keeps because of their wallet. */
 export function usersWithMoney(state: ConfigState, file: GatewayFile): string[] {
   const named = new Set(file.users.map(({ email }) => email));
   return state.users.flatMap(({ id, email }) => {
     const nano = state.funds.get(id);
     if (nano === undefined || named.has(email.toLowerCase())) return [];
-    return `user ${email}: not removed, because the wallet has a balance of $${usdText(nano)}. Remove it with \`wallet adjust\` first.`;
+    return `user ${email}: not removed, because the wallet has ${describeBalance(nano)}. Remove it with \`wallet adjust\` first.`;
   });
 }
 
@@ -152,7 +157,7 @@ export function removalSteps(
   for (const { id, email } of users) {
     const nano = state.funds.get(id);
     if (nano === undefined) continue;
-    const message = `${email} still has a balance of $${usdText(nano)}. Adjust the balance to zero first.`;
+    const message = `${email} still has ${describeBalance(nano)}. Adjust the balance to zero first.`;
     problems.push({ path: ["users"], message });
   }
 

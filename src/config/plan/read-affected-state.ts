@@ -45,7 +45,7 @@ export async function readAffectedState(
     const funds = new Map<string, bigint>();
     for (const { id } of namedUsers) {
       const { balanceNano } = await readWallet(tx, id);
-      if (balanceNano > 0n) funds.set(id, balanceNano);
+      if (balanceNano !== 0n) funds.set(id, balanceNano);
     }
     return {
       ...policy,

@@ -56,7 +56,7 @@ export interface ConfigState {
   subscriptions: SubscriptionRecord[];
   /** Ids of the plans that redeem codes were made for. */
   plansOfCodes: ReadonlySet<string>;
-  /** Money in the wallets of users. Users with money are not removed. */
+  /** Balances of users other than zero. Users with money, or with a debt, are not removed. */
   funds: ReadonlyMap<string, Nano>;
   /** Retention of usage rows; null: forever. */
   usageRowsKeptMs: number | null;

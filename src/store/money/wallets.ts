@@ -43,10 +43,10 @@ export async function readWallet(db: Db, userId: string): Promise<Wallet> {
     : { balanceNano: nano(row, "balance_nano"), heldNano: nano(row, "held_nano") };
 }
 
-/** Every positive balance, by user. */
+/** Every balance that is not zero, by user. */
 export async function readFunds(db: Db): Promise<Map<string, Nano>> {
   const rows = await db.sql`
-    SELECT user_id, CAST(balance_nano AS TEXT) AS balance_nano FROM wallet WHERE balance_nano > 0`;
+    SELECT user_id, CAST(balance_nano AS TEXT) AS balance_nano FROM wallet WHERE balance_nano <> 0`;
   return new Map(rows.map((row) => [text(row, "user_id"), nano(row, "balance_nano")]));
 }
 
