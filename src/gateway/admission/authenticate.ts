@@ -112,12 +112,23 @@ export function lookUpKey(
   return resolveCaller(key, snapshot, nowMs);
 }
 
+/** Throws if the key was revoked or has expired since its request was authenticated. */
+export function requireActiveKey(
+  { id, isTool }: Key,
+  { keys, nowMs }: Pick<Authenticator, "keys" | "nowMs">,
+): void {
+  const key = keys.get(id);
+  if (key === undefined) throw isTool ? endedToken() : wrongKey(null);
+  rejectExpired(key, nowMs());
+}
+
+function rejectExpired({ expiresAtMs, isTool }: Key, nowMs: number): void {
+  if (expiresAtMs === null || expiresAtMs > nowMs) return;
+  throw isTool ? endedToken() : incorrectKey("The key has expired. Create a new key, or set a later expiry.");
+}
+
 function resolveCaller(key: Key, snapshot: Snapshot, nowMs: number): Caller {
-  if (key.expiresAtMs !== null && key.expiresAtMs <= nowMs) {
-    throw key.isTool
-      ? endedToken()
-      : incorrectKey("The key has expired. Create a new key, or set a later expiry.");
-  }
+  rejectExpired(key, nowMs);
   const group = lookUpGroup(key, snapshot);
   if (!group) throw incorrectKey("The group of the key no longer exists. Create a new key.");
   return { key, group };

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../base/clock.ts";
 import type { StreamReader } from "../../protocols/shared/stream.ts";
-import type { Caller } from "../admission/authenticate.ts";
+import { type Authenticator, type Caller, requireActiveKey } from "../admission/authenticate.ts";
 import { OutputCap, outputCapFor } from "../charging/output-cap.ts";
 import { SearchCap } from "../charging/search-cap.ts";
 import type { OutputCounter } from "../metering/output-counter.ts";
@@ -25,6 +25,7 @@ interface ReaderServices {
 
 /** The services that an attempt uses. */
 export interface DispatchRequestServices extends ReaderServices {
+  readonly auth: Pick<Authenticator, "keys" | "nowMs">;
   readonly translation: TranslationServices;
   readonly dispatcher: { readonly jsonDepthMax: number; monotonicMs(): number };
 }
@@ -47,6 +48,7 @@ export function buildDispatchRequest(
   return {
     requestId: call.requestId,
     keyId: key.id,
+    requireKey: () => requireActiveKey(key, services.auth),
     // A request waits in the queue of the key's group, whichever group serves it.
     groupId: fallback?.requested.caller.group.id ?? group.id,
     queue: fallback?.accountQueue() ?? group.queue,

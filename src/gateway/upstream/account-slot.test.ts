@@ -53,6 +53,7 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
       cap: null,
       searchCap: null,
       routes,
+      requireKey() {},
       affinity: null,
       seals: null,
       socketTurn: null,

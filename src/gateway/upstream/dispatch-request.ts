@@ -37,6 +37,8 @@ export interface DispatchStep {
 export interface DispatchRequest {
   requestId: string;
   keyId: string;
+  /** Throws if the key is no longer valid: the request may have waited for long. */
+  requireKey(): void;
   groupId: string;
   queue: QueueSettings;
   endpoint: Endpoint;

@@ -75,6 +75,7 @@ async function tryAccounts(
       noSlot = accountSlot;
       break;
     }
+    requireKey(dispatchRequest, accountSlot);
     const tried = await tryAccount(dispatcher, dispatchRequest, { accountSlot, body: failover.body });
     if (tried.kind === "served") return acceptResponse(dispatcher, failover, { ...tried, accountSlot });
     if (tried.kind === "unusable") {
@@ -85,6 +86,16 @@ async function tryAccounts(
     if (next === "give_up" || (next === "other_account" && !retries.mayRetry())) break;
   }
   throw describeFailure(dispatcher, dispatchRequest, { noSlot, failover });
+}
+
+/** Nothing is sent for a key that was revoked while its request waited. */
+function requireKey(dispatchRequest: DispatchRequest, accountSlot: AccountSlot): void {
+  try {
+    dispatchRequest.requireKey();
+  } catch (error) {
+    accountSlot.release(null);
+    throw error;
+  }
 }
 
 interface ServedAttempt {
