@@ -97,7 +97,9 @@ class MessageReader {
   }
 
   #readMessage(message: Json, path: string): void {
-    const { role } = message;
+    const { role, name } = message;
+    // No other dialect names who speaks. The name of a tool is that of its call.
+    if (typeof name === "string" && role !== "tool" && role !== "function") this.unread.push(`${path}.name`);
     switch (role) {
       case "system":
       case "developer":

@@ -149,6 +149,7 @@ describe("Chat to Messages", () => {
     ["logprobs", { logprobs: true }],
     ["logit_bias", { logit_bias: { 1: 1 } }],
     ["verbosity", { verbosity: "low" }],
+    ["messages[0].name", { messages: [{ role: "user", name: "bob", content: "hi" }] }],
     ["response_format", { response_format: { type: "json_object" } }],
   ])("%s is dropped and named", (name, change) => {
     expect(write(pair, change).dropped).toEqual([name]);
