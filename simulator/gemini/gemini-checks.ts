@@ -17,6 +17,7 @@ const BODY_FIELDS: ReadonlySet<string> = new Set([
   "generationConfig",
   "cachedContent",
   "serviceTier",
+  "store",
   "labels",
 ]);
 /** The OpenAPI subset of `parameters`. A JSON schema belongs into `parametersJsonSchema`. */
