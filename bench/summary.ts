@@ -178,7 +178,7 @@ export function goals(results: Results): Goal[] {
     policy && policy.toolsMicrosPerKb / policy.walkMicrosPerKb,
     "×",
   );
-  add("request policy, a forced member in 90 KB", policy && policy.forcedMicros + policy.rereadMicros, "µs");
+  add("request policy, a forced member in 90 KB", policy && policy.forcedMicros + policy.reopenMicros, "µs");
   add("hold and settle", results.billing?.holdAndSettleMicros, "µs");
   const { sockets } = results;
   if (sockets !== null) {

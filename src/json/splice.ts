@@ -22,6 +22,8 @@ const memberBytes = new Cache<string, Uint8Array>({ name: "JSON members as bytes
 const CACHED_CHARS_MAX = 512;
 
 const encodeString = (text: string): Uint8Array => utf8.encode(JSON.stringify(text));
+/** The start of a member that is added. */
+export const writeMemberName = (name: string): string => `${JSON.stringify(name)}:`;
 const encodeMember = (member: string): Uint8Array => utf8.encode(member);
 
 /** The bytes are shared: do not write to them. */
@@ -39,7 +41,7 @@ export function addMember(
   name: string,
   json: string,
 ): Splice {
-  const member = `${JSON.stringify(name)}:${json}${scan.empty ? "" : ","}`;
+  const member = `${writeMemberName(name)}${json}${scan.empty ? "" : ","}`;
   const insert =
     member.length > CACHED_CHARS_MAX ? encodeMember(member) : memberBytes.getOrCreate(member, encodeMember);
   return { start: scan.insertAt, end: scan.insertAt, insert };
@@ -63,7 +65,7 @@ export function editMembers<Name extends string>(
     if (value === undefined) continue;
     if (field === undefined) {
       if (value !== null)
-        added.push(utf8.encode(`${added.length > 0 ? "," : ""}${JSON.stringify(name)}:`), value);
+        added.push(utf8.encode(`${added.length > 0 ? "," : ""}${writeMemberName(name)}`), value);
     } else if (value === null) {
       removed.push(field);
     } else {

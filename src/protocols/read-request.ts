@@ -1,13 +1,15 @@
 /** Reads the body of a model request in the dialect of its endpoint. */
 
-import type { Part } from "../base/parts.ts";
+import { type Part, wholeBytesPart } from "../base/parts.ts";
 import { type GeminiInspection, inspectGeminiBody, readGeminiRequest } from "./gemini/gemini-request.ts";
+import type { ChangedBody } from "./request-policy/policy-body.ts";
 import type { Endpoint } from "./shared/endpoint.ts";
 import {
   type BodyInspection,
   inspectJsonBody,
   type JsonRequestLimits,
   openInspectedRequest,
+  openScannedRequest,
   readJsonRequest,
 } from "./shared/json-request.ts";
 import type { ModelRequest } from "./shared/request.ts";
@@ -25,6 +27,20 @@ export function readModelRequest(
   return endpoint.api.hasModelInPath
     ? readGeminiRequest(body, endpoint, limits, { onDispose })
     : readJsonRequest(body, endpoint, limits, onDispose);
+}
+
+/** Builds the same request as `readModelRequest` from a body that a request policy has changed. */
+export function openChanged(
+  { bytes, scan }: ChangedBody,
+  endpoint: Endpoint,
+  limits: JsonRequestLimits,
+  onDispose: (() => void) | null = null,
+): ModelRequest {
+  const part = wholeBytesPart(bytes);
+  if (scan === null) return readModelRequest(part, endpoint, limits, onDispose);
+  return endpoint.api.hasModelInPath
+    ? readGeminiRequest(part, endpoint, limits, { scan, onDispose })
+    : openScannedRequest({ part, scan }, endpoint, limits, onDispose);
 }
 
 /** Throws the error of a body that cannot be served, like `readModelRequest`. */

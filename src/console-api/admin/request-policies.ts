@@ -9,7 +9,7 @@ import { ApiError, asApiError } from "../../errors.ts";
 import { formatChanges } from "../../gateway/request-policy/apply-request-policy.ts";
 import { compileRequestPolicy } from "../../policy/request-policy.ts";
 import { lookUpEndpoint } from "../../protocols/endpoints.ts";
-import { readModelRequest } from "../../protocols/read-request.ts";
+import { openChanged, readModelRequest } from "../../protocols/read-request.ts";
 import { applyRules } from "../../protocols/request-policy/apply-rules.ts";
 import type { EndpointName } from "../../protocols/shared/endpoint.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
@@ -195,13 +195,13 @@ function testRequest(record: RequestPolicyRecord, dialect: Dialect, text: string
     const request = readModelRequest(wholeBytesPart(new TextEncoder().encode(text)), endpoint, bounds);
     const scanned = request.scannedBody();
     if (rules === null || scanned === null) return UNTESTED;
-    const { changes, bytes, outputCap } = applyRules(scanned, rules, endpoint);
-    const changed = bytes === null ? request : readModelRequest(wholeBytesPart(bytes), endpoint, bounds);
+    const { changes, changed, outputCap } = applyRules(scanned, rules, endpoint);
+    const sent = changed === null ? request : openChanged(changed, endpoint, bounds);
     return {
       changes: [...changes],
       header: changes.length === 0 ? null : formatChanges(changes),
       output_cap: outputCap,
-      request: bytes === null && outputCap === null ? null : writeSent(changed, outputCap),
+      request: changed === null && outputCap === null ? null : writeSent(sent, outputCap),
       error: null,
     };
   } catch (thrown) {

@@ -13,7 +13,7 @@ serveJobs<InspectionJob, InspectedBody>(({ bytes: received, endpoint: name, mode
   const scanned =
     rules === null ? null : readModelRequest(wholeBytesPart(received), endpoint, limits).scannedBody();
   const applied = rules === null || scanned === null ? null : applyRules(scanned, rules, endpoint);
-  const changed = applied?.bytes ?? null;
+  const changed = applied?.changed?.bytes ?? null;
   const bytes = changed === null ? received : new Uint8Array(changed);
   const inspection = inspectBody(wholeBytesPart(bytes), endpoint, limits);
   const policy = applied === null ? null : { changes: applied.changes, outputCap: applied.outputCap };

@@ -24,7 +24,7 @@ export interface InspectedBody {
   readonly bytes: Uint8Array;
   readonly inspection: RequestInspection;
   /** Null if there were no rules. */
-  readonly policy: Omit<PolicyResult, "bytes"> | null;
+  readonly policy: Omit<PolicyResult, "changed"> | null;
 }
 
 export interface InspectionThreadLimits extends ThreadPoolLimits {

@@ -6,7 +6,7 @@ import { type Part, partBytes, wholeBytesPart } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
 import type { IncomingHttpRequest } from "../../net/wire/http-message.ts";
 import { readBoundary } from "../../net/wire/multipart.ts";
-import { openInspected, readModelRequest } from "../../protocols/read-request.ts";
+import { openChanged, openInspected, readModelRequest } from "../../protocols/read-request.ts";
 import { applyRules, type PolicyResult } from "../../protocols/request-policy/apply-rules.ts";
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
 import type { JsonRequestLimits } from "../../protocols/shared/json-request.ts";
@@ -38,7 +38,7 @@ interface CompleteBody {
   readonly reservation: BodyReservation | null;
 }
 
-interface RestrictedRequest extends Omit<PolicyResult, "bytes"> {
+interface RestrictedRequest extends Omit<PolicyResult, "changed"> {
   /** The same request if no rule changed it. */
   readonly request: ModelRequest;
 }
@@ -122,11 +122,10 @@ export class RequestReader {
     if (scanned === null) return { request, changes: NO_CHANGES, outputCap: null };
     const { start, end } = scanned.part;
     if (this.#isLong(end - start)) return this.#restrictInThread(request, rules, restriction);
-    const { changes, bytes, outputCap } = applyRules(scanned, rules, endpoint);
-    if (bytes === null) return { request, changes, outputCap };
-    const body = wholeBytesPart(bytes);
-    const changed = readModelRequest(body, endpoint, this.#jsonLimits, buildDisposal(request));
-    return { request: changed, changes, outputCap };
+    const { changes, changed, outputCap } = applyRules(scanned, rules, endpoint);
+    if (changed === null) return { request, changes, outputCap };
+    const restricted = openChanged(changed, endpoint, this.#jsonLimits, buildDisposal(request));
+    return { request: restricted, changes, outputCap };
   }
 
   readJson(body: CompleteBody, endpoint: Endpoint): MaybePromise<ModelRequest> {

@@ -46,6 +46,8 @@ export interface GeminiInspection {
 interface GeminiRequestOptions {
   readonly onDispose?: (() => void) | null;
   readonly inspection?: GeminiInspection | null;
+  /** Null: the body is scanned. */
+  readonly scan?: GeminiScan | null;
 }
 
 /** The body ends at the end of its array; bytes before it are ignored. */
@@ -100,14 +102,14 @@ class GeminiRequest implements ModelRequest {
     part: Part,
     endpoint: Endpoint,
     limits: JsonRequestLimits,
-    { onDispose = null, inspection = null }: GeminiRequestOptions,
+    { onDispose = null, inspection = null, scan = null }: GeminiRequestOptions,
   ) {
     const { bytes } = part;
     this.#part = part;
     this.#inspection = inspection;
     this.#size = inspection?.size ?? null;
     this.#reach = inspection?.reach ?? null;
-    this.scan = inspection?.scan ?? scanGeminiBody(part, limits.depthMax);
+    this.scan = inspection?.scan ?? scan ?? scanGeminiBody(part, limits.depthMax);
     this.publicModel = requireModel(endpoint, limits.modelNameCharsMax);
     this.stream = endpoint.streaming === "always";
     endpoint.checkContent(bytes, this.scan.fields);

@@ -47,8 +47,8 @@ export function apply(
     limits,
   ).scannedBody();
   if (scanned === null) throw new Error("not JSON");
-  const { bytes, ...result } = applyRules(scanned, { ...NO_RULES, ...rules }, endpoint);
-  return { ...result, text: bytes === null ? text : new TextDecoder().decode(bytes) };
+  const { changed, ...result } = applyRules(scanned, { ...NO_RULES, ...rules }, endpoint);
+  return { ...result, text: changed === null ? text : new TextDecoder().decode(changed.bytes) };
 }
 
 export function sent(

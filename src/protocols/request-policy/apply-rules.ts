@@ -16,14 +16,14 @@ import type { ScannedBody } from "../shared/request.ts";
 import { readTierName } from "../shared/service-tier.ts";
 import { applyEffort, EFFORT_PLACES, THINKING_TOKENS_MIN } from "./effort-rule.ts";
 import { applyInputs, INPUT_PLACES } from "./inputs-rule.ts";
-import { PolicyBody, type PolicyChange, violation } from "./policy-body.ts";
+import { type ChangedBody, PolicyBody, type PolicyChange, violation } from "./policy-body.ts";
 import { applyTools, TOOL_PLACES } from "./tools-rule.ts";
 
 /** Plain data. */
 export interface PolicyResult {
   readonly changes: readonly PolicyChange[];
-  /** The changed body; null if no byte changes. */
-  readonly bytes: Uint8Array | null;
+  /** Null if no byte changes. */
+  readonly changed: ChangedBody | null;
   /** The maximum output tokens to send upstream, which is not part of the body; null without a rule. */
   readonly outputCap: number | null;
 }
@@ -105,7 +105,7 @@ export function applyRules(source: ScannedBody, rules: BodyRules, endpoint: Endp
   if (rules.effort !== null) applyEffort(body, rules.effort);
   const outputCap = rules.outputTokens === null ? null : limitOutput(body, rules.outputTokens, endpoint);
   for (const member of rules.forced) forceFalse(body, member, endpoint);
-  return { changes: body.changes, bytes: body.build(), outputCap };
+  return { changes: body.changes, changed: body.build(), outputCap };
 }
 
 /** A tier that is absent is the vendor's default, which no client chooses. */

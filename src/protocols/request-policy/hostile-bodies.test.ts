@@ -276,10 +276,10 @@ test(
       try {
         const scanned = readModelRequest(wholeBytesPart(Buffer.from(body)), endpoint, limits).scannedBody();
         if (scanned === null) throw new Error("not JSON");
-        const { bytes, outputCap } = applyRules(scanned, RULES, endpoint);
+        const { changed, outputCap } = applyRules(scanned, RULES, endpoint);
         expect(outputCap).toBe(OUTPUT_MAX);
-        const sent = bytes === null ? body : new TextDecoder().decode(bytes);
-        outcomes[bytes === null ? "passed" : "changed"]++;
+        const sent = changed === null ? body : new TextDecoder().decode(changed.bytes);
+        outcomes[changed === null ? "passed" : "changed"]++;
         const rules = judge(sent, dialect);
         if (rules.length > 0) broken.push({ dialect, body, sent, rules });
       } catch (error) {

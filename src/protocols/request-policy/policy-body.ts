@@ -6,9 +6,10 @@
 import { decodeText } from "../../base/bytes.ts";
 import { camelCase, snakeCase } from "../../base/name-case.ts";
 import { ApiError } from "../../errors.ts";
+import { deriveScan, isScalar } from "../../json/edited-scan.ts";
 import { type JsonMember, type JsonValue, listMembers } from "../../json/members.ts";
 import { foldCase } from "../../json/name.ts";
-import { integerValue, stringValue } from "../../json/scan.ts";
+import { detectKind, integerValue, type ObjectScan, stringValue } from "../../json/scan.ts";
 import { addMember, applySplices, editMembers, replaceValue, type Splice } from "../../json/splice.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import type { Rule } from "../../records/request-policy.ts";
@@ -24,6 +25,12 @@ export interface PolicyChange {
   readonly param: string;
   readonly from: string | null;
   readonly to: string | null;
+}
+
+export interface ChangedBody {
+  readonly bytes: Uint8Array;
+  /** Null: the bytes must be scanned. */
+  readonly scan: ObjectScan<string> | null;
 }
 
 /** Clients choose the types of tools, and the header names each of them. */
@@ -45,6 +52,8 @@ export class PolicyBody {
   readonly #replaced = new Map<number, string>();
   /** Edits of top-level members; null removes one. */
   readonly #edits: Record<string, Uint8Array | null> = {};
+  /** All edits replace or add strings, numbers and literals. */
+  #keepsValues = true;
 
   constructor(body: ScannedBody, endpoint: Endpoint) {
     this.#body = body;
@@ -124,7 +133,12 @@ export class PolicyBody {
 
   /** Sets a top-level member to this JSON, or removes it. */
   setMember(name: string, json: string | null): void {
-    this.#edits[this.#findTopLevelName(name)] = json === null ? null : Buffer.from(json);
+    const known = this.#findTopLevelName(name);
+    const value = json === null ? null : Buffer.from(json);
+    const present = this.#body.scan.fields[known];
+    const isKept = value !== null && isScalar(detectKind(value[0])) && isScalar(present?.kind ?? "null");
+    if (!isKept) this.#keepsValues = false;
+    this.#edits[known] = value;
   }
 
   /** A top-level member was set or removed as a whole. */
@@ -132,8 +146,9 @@ export class PolicyBody {
     return this.#edits[this.#findTopLevelName(name)] !== undefined;
   }
 
-  /** A later replacement of the same value counts. */
+  /** The new value is a string, number or literal. A later replacement of the same value counts. */
   replace(value: JsonValue, json: string): void {
+    if (!isScalar(value.kind)) this.#keepsValues = false;
     this.#replaced.set(value.start, json);
     const splice = replaceValue({ ...value, keyStart: value.start, values: 0 }, Buffer.from(json));
     const known = this.#splices.findIndex(({ start, end }) => start === splice.start && end === splice.end);
@@ -150,19 +165,35 @@ export class PolicyBody {
   /** Adds a member to an object inside the body. */
   insert(object: JsonValue, name: string, json: string): void {
     const empty = listMembers(this.bytes, object).length === 0;
+    this.#keepsValues = false;
     this.#splices.push(addMember({ insertAt: object.start + 1, empty }, name, json));
   }
 
   splice(splices: readonly Splice[]): void {
+    this.#keepsValues = false;
     this.#splices.push(...splices);
   }
 
   /** The changed body; null if nothing changes. */
-  build(): Uint8Array | null {
+  build(): ChangedBody | null {
     const { part, scan } = this.#body;
     const { bytes, start, end } = part;
-    const splices = [...this.#splices, ...editMembers(bytes, scan, this.#edits)];
-    return splices.length === 0 ? null : applySplices(bytes, splices, start, end);
+    const edited = editMembers(bytes, scan, this.#edits);
+    const splices = [...this.#splices, ...edited];
+    if (splices.length === 0) return null;
+    return {
+      bytes: applySplices(bytes, splices, start, end),
+      scan: this.#keepsValues ? this.#deriveScan(splices) : null,
+    };
+  }
+
+  #deriveScan(splices: readonly Splice[]): ObjectScan<string> {
+    const { part, scan } = this.#body;
+    const added = Object.entries(this.#edits).flatMap(([name, value]) =>
+      value === null || scan.fields[name] !== undefined ? [] : [[name, value] as const],
+    );
+    const replaced = splices.filter(({ start, end }) => start < end);
+    return deriveScan(scan, { bodyStart: part.start, replaced, added });
   }
 }
 

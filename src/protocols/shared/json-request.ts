@@ -58,6 +58,15 @@ export function readJsonRequest(
   return new JsonRequest(body, scanRouting(body, limits.depthMax), endpoint, limits, onDispose, null);
 }
 
+export function openScannedRequest(
+  { part, scan }: ScannedBody,
+  endpoint: Endpoint,
+  limits: JsonRequestLimits,
+  onDispose: (() => void) | null,
+): ModelRequest {
+  return new JsonRequest(part, scan, endpoint, limits, onDispose, null);
+}
+
 /** What the inspection thread found in a long body: everything that requires walking all of it. Plain data. */
 export interface BodyInspection {
   readonly scan: RoutingScan;
