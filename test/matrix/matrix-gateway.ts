@@ -50,21 +50,44 @@ function accounts(upstream: Upstream): object[] {
   ];
 }
 
-interface MatrixPolicies {
+/** Of the account that is reached over a WebSocket. */
+export const SOCKET_MODEL = "socket-fast";
+
+function socketAccount(): object {
+  return {
+    name: "socket",
+    kind: "openai",
+    base_url: variable("SIMULATOR_URL"),
+    credential: "sk-upstream",
+    private_network: true,
+    interfaces: ["responses"],
+    websocket: true,
+    models: { [SOCKET_MODEL]: BEHAVIOURS.fast },
+  };
+}
+
+interface MatrixOptions {
+  readonly hasSocketAccount?: boolean;
   readonly request_policies?: readonly ({ readonly name: string } & Readonly<Record<string, unknown>>)[];
 }
 
 /** Each request policy has a key, whose secret `policyKey` returns. */
-export function startMatrixGateway({ request_policies = [] }: MatrixPolicies = {}): Promise<RunningGateway> {
-  const all = UPSTREAMS.flatMap(accounts) as { name: string }[];
+export function startMatrixGateway({
+  request_policies = [],
+  hasSocketAccount = false,
+}: MatrixOptions = {}): Promise<RunningGateway> {
+  const all = [...UPSTREAMS.flatMap(accounts), ...(hasSocketAccount ? [socketAccount()] : [])] as {
+    name: string;
+  }[];
+  const models = [...MODEL_NAMES, ...(hasSocketAccount ? [SOCKET_MODEL] : [])];
   const file = JSON.stringify({
-    models: MODEL_NAMES.map((id) => ({ id, interfaces: UPSTREAMS, price: { input: "1", output: "2" } })),
+    models: models.map((id) => ({ id, interfaces: UPSTREAMS, price: { input: "1", output: "2" } })),
     accounts: all,
     groups: [
       {
         name: "default",
         interfaces: UPSTREAMS,
-        models: MODEL_NAMES,
+        models,
         accounts: all.map(({ name }) => name),
         // A request that waits for the end of a cool-down would only take time.
         queue: { max_waiting: 0 },

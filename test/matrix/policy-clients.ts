@@ -2,67 +2,45 @@
 
 import { join } from "node:path";
 import OpenAI from "openai";
+import type { ResponsesServerEvent } from "openai/resources/responses/responses";
+import { ResponsesWS } from "openai/resources/responses/ws";
+import type { Dialect } from "../../src/records/interfaces.ts";
 import { openSdk } from "../messages/anthropic-sdk.ts";
-import { PIXEL, WEATHER } from "./matrix-client.ts";
-
-/** More than the policies of the tests allow. */
-export const OUTPUT_TOKENS = 9_000;
-
-export interface PolicyRequest {
-  readonly model: string;
-  readonly hasImage?: boolean;
-}
+import {
+  chatParams,
+  geminiParams,
+  messagesParams,
+  type PolicyRequest,
+  responsesParams,
+} from "./policy-requests.ts";
 
 export interface PolicyResult {
   readonly text: string;
-  /** The header that names the changes. */
-  readonly header: string | null;
+  /** The header that names the changes; undefined for a client that has no headers of its responses. */
+  readonly header: string | null | undefined;
 }
 
 export interface PolicyClient {
   readonly name: string;
+  readonly dialect: Dialect;
+  readonly isSocket: boolean;
   /** Rejects with the error of the SDK. */
   send(url: string, key: string, request: PolicyRequest): Promise<PolicyResult>;
   /** The text of a streamed response. */
   stream(url: string, key: string, request: PolicyRequest): Promise<string>;
 }
 
-const IMAGE_URL = `data:image/png;base64,${PIXEL}`;
+const HEADER = "x-gateway-policy";
 const openai = (url: string, apiKey: string) => new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
-
-function responsesParams({
-  model,
-  hasImage,
-}: PolicyRequest): OpenAI.Responses.ResponseCreateParamsNonStreaming {
-  const { name, description, schema } = WEATHER;
-  return {
-    model,
-    input: [
-      {
-        role: "user",
-        content: [
-          { type: "input_text", text: "Hello" },
-          ...(hasImage
-            ? [{ type: "input_image" as const, detail: "auto" as const, image_url: IMAGE_URL }]
-            : []),
-        ],
-      },
-    ],
-    max_output_tokens: OUTPUT_TOKENS,
-    reasoning: { effort: "high" },
-    tools: [
-      { type: "web_search" },
-      { type: "function", name, description, parameters: schema, strict: false },
-    ],
-  };
-}
 
 const RESPONSES: PolicyClient = {
   name: "openai, Responses",
+  dialect: "responses",
+  isSocket: false,
   async send(url, key, request) {
     const call = openai(url, key).responses.create(responsesParams(request));
     const { data, response } = await call.withResponse();
-    return { text: data.output_text, header: response.headers.get("x-gateway-policy") };
+    return { text: data.output_text, header: response.headers.get(HEADER) };
   },
   async stream(url, key, request) {
     const stream = await openai(url, key).responses.create({ ...responsesParams(request), stream: true });
@@ -72,33 +50,51 @@ const RESPONSES: PolicyClient = {
   },
 };
 
-function chatParams({ model, hasImage }: PolicyRequest): OpenAI.Chat.ChatCompletionCreateParamsNonStreaming {
-  const { name, description, schema } = WEATHER;
-  return {
-    model,
-    messages: [
-      {
-        role: "user",
-        content: [
-          { type: "text", text: "Hello" },
-          ...(hasImage ? [{ type: "image_url" as const, image_url: { url: IMAGE_URL } }] : []),
-        ],
-      },
-    ],
-    max_completion_tokens: OUTPUT_TOKENS,
-    reasoning_effort: "high",
-    web_search_options: {},
-    tools: [{ type: "function", function: { name, description, parameters: schema } }],
-  };
+/** One turn on a connection of its own. */
+async function takeTurn(url: string, key: string, request: PolicyRequest): Promise<string> {
+  const socket = new ResponsesWS(openai(url, key));
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  let text = "";
+  socket.on("event", (event: ResponsesServerEvent) => {
+    if (event.type === "response.output_text.delta") text += event.delta;
+    if (event.type === "response.completed" || event.type === "response.incomplete") resolve(text);
+    if (event.type === "response.failed") reject(new Error(event.response.error?.message));
+  });
+  socket.on("error", (failure) => reject(readSocketFailure(failure)));
+  socket.send({ type: "response.create", ...responsesParams(request) });
+  try {
+    return await promise;
+  } finally {
+    socket.close();
+  }
 }
+
+/** The SDK reports the error frame of the gateway, or that there is no connection. */
+function readSocketFailure(failure: Error & { error?: unknown }): Error & { status: number } {
+  const frame = failure.error as { status?: number; error?: { message?: string } } | undefined;
+  const message = frame?.error?.message ?? failure.message;
+  return Object.assign(new Error(message), { status: frame?.status ?? 0 });
+}
+
+const SOCKET: PolicyClient = {
+  name: "openai, Responses over a WebSocket",
+  dialect: "responses",
+  isSocket: true,
+  async send(url, key, request) {
+    return { text: await takeTurn(url, key, request), header: undefined };
+  },
+  stream: takeTurn,
+};
 
 const CHAT: PolicyClient = {
   name: "openai, Chat Completions",
+  dialect: "chat",
+  isSocket: false,
   async send(url, key, request) {
     const call = openai(url, key).chat.completions.create(chatParams(request));
     const { data, response } = await call.withResponse();
     const text = data.choices[0]?.message.content ?? "";
-    return { text, header: response.headers.get("x-gateway-policy") };
+    return { text, header: response.headers.get(HEADER) };
   },
   async stream(url, key, request) {
     const stream = await openai(url, key).chat.completions.create({ ...chatParams(request), stream: true });
@@ -108,26 +104,6 @@ const CHAT: PolicyClient = {
   },
 };
 
-function messagesParams({ model, hasImage }: PolicyRequest): object {
-  const { name, description, schema } = WEATHER;
-  const source = { type: "base64", media_type: "image/png", data: PIXEL };
-  return {
-    model,
-    max_tokens: OUTPUT_TOKENS,
-    messages: [
-      {
-        role: "user",
-        content: [{ type: "text", text: "Hello" }, ...(hasImage ? [{ type: "image", source }] : [])],
-      },
-    ],
-    thinking: { type: "enabled", budget_tokens: 8_500 },
-    tools: [
-      { type: "web_search_20250305", name: "web_search" },
-      { name, description, input_schema: schema },
-    ],
-  };
-}
-
 interface Blocks {
   content: { type: string; text?: string }[];
 }
@@ -135,6 +111,8 @@ const joinText = ({ content }: Blocks) => content.map(({ text = "" }) => text).j
 
 const MESSAGES: PolicyClient = {
   name: "@anthropic-ai/sdk",
+  dialect: "messages",
+  isSocket: false,
   async send(url, key, request) {
     const headers: (string | null)[] = [];
     const sdk = await openSdk("1.x", url, { apiKey: key, fetch: recordHeaders(headers) });
@@ -150,7 +128,7 @@ const MESSAGES: PolicyClient = {
 function recordHeaders(headers: (string | null)[]) {
   return async (...request: Parameters<typeof fetch>) => {
     const response = await fetch(...request);
-    headers.push(response.headers.get("x-gateway-policy"));
+    headers.push(response.headers.get(HEADER));
     return response;
   };
 }
@@ -172,28 +150,13 @@ async function genai(url: string, apiKey: string): Promise<Genai["models"]> {
   return new GoogleGenAI({ apiKey, httpOptions: { baseUrl: url } }).models;
 }
 
-function geminiParams({ model, hasImage }: PolicyRequest): object {
-  const { name, description, schema } = WEATHER;
-  const image = { inlineData: { mimeType: "image/png", data: PIXEL } };
-  return {
-    model,
-    contents: [{ role: "user", parts: [{ text: "Hello" }, ...(hasImage ? [image] : [])] }],
-    config: {
-      maxOutputTokens: OUTPUT_TOKENS,
-      thinkingConfig: { thinkingBudget: 8_500 },
-      tools: [
-        { googleSearch: {} },
-        { functionDeclarations: [{ name, description, parametersJsonSchema: schema }] },
-      ],
-    },
-  };
-}
-
 const GEMINI: PolicyClient = {
   name: "@google/genai",
+  dialect: "gemini",
+  isSocket: false,
   async send(url, key, request) {
     const response = await (await genai(url, key)).generateContent(geminiParams(request));
-    const header = response.sdkHttpResponse?.headers?.["x-gateway-policy"] ?? null;
+    const header = response.sdkHttpResponse?.headers?.[HEADER] ?? null;
     return { text: response.text ?? "", header };
   },
   async stream(url, key, request) {
@@ -204,4 +167,4 @@ const GEMINI: PolicyClient = {
   },
 };
 
-export const POLICY_CLIENTS: readonly PolicyClient[] = [RESPONSES, CHAT, MESSAGES, GEMINI];
+export const POLICY_CLIENTS: readonly PolicyClient[] = [RESPONSES, SOCKET, CHAT, MESSAGES, GEMINI];
