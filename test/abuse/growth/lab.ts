@@ -9,6 +9,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { startGatewayProcess } from "../../support/gateway-process.ts";
 import { TEST_KEY } from "../../support/running-gateway.ts";
+import { readResidentBytes } from "../../support/spawned-gateway.ts";
+import { SlowTurnLog } from "../slow-turns.ts";
 
 export const DIALECTS = ["responses", "chat", "messages", "gemini"] as const;
 export type Dialect = (typeof DIALECTS)[number];
@@ -31,6 +33,7 @@ export interface Sent {
 
 export interface Result {
   readonly status: number;
+  readonly requestId: string | null;
   readonly cpuMs: number;
   /** Bytes that the client sent, or that the upstream sent: whichever are more. */
   readonly bytes: number;
@@ -39,12 +42,15 @@ export interface Result {
   /** Whether the request reached the upstream. */
   readonly isForwarded: boolean;
   readonly text: string;
+  /** Resident memory of the gateway. */
+  readonly memory: { readonly before: number; readonly peak: number; readonly after: number };
+  /** The longest turn of the event loop for it that the gateway has logged as slow so far; 0 without one. */
+  slowTurnMs(): number;
 }
 
 export interface Lab {
   readonly pid: number;
   readonly url: string;
-  output(): string;
   /** The model of the account that is in use. */
   model(account: LabAccount): string;
   /** Ends the effects of a failure on the next run: sends requests that succeed, to another model if this one cools down. */
@@ -67,28 +73,42 @@ const KINDS: Readonly<Record<LabAccount, string>> = {
   bedrock: "bedrock",
 };
 
-export async function startLab(): Promise<Lab> {
-  let canned: Canned = { contentType: "application/json", body: "{}" };
-  let requests = 0;
-  let failures = 0;
-  const upstream = Bun.serve({
+/** Sends what the test has prepared, and counts the requests. */
+class LabUpstream {
+  canned: Canned = { contentType: "application/json", body: "{}" };
+  requests = 0;
+  readonly #server = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     idleTimeout: 0,
     maxRequestBodySize: 256 * 1024 * 1024,
-    async fetch(request) {
-      requests++;
+    fetch: async (request) => {
+      this.requests++;
       await request.arrayBuffer();
-      return new Response(canned.body, { headers: { "content-type": canned.contentType } });
+      return new Response(this.canned.body, { headers: { "content-type": this.canned.contentType } });
     },
   });
+
+  get origin(): string {
+    return `http://127.0.0.1:${this.#server.port}`;
+  }
+
+  stop(): Promise<void> {
+    return this.#server.stop(true);
+  }
+}
+
+export async function startLab(buildFile = labFile): Promise<Lab> {
+  const upstream = new LabUpstream();
+  let failures = 0;
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-growth-"));
-  await Bun.write(join(folder, "gateway.yaml"), labFile(`http://127.0.0.1:${upstream.port}`));
+  await Bun.write(join(folder, "gateway.yaml"), buildFile(upstream.origin));
   const gateway = await startGatewayProcess({ folder, args: ["--config", "gateway.yaml"] });
+  const slowTurns = new SlowTurnLog(gateway.output);
+  const startedAtMs: number[] = [];
   const lab: Lab = {
     pid: gateway.pid,
     url: gateway.url,
-    output: gateway.output,
     model: (account) => nameModel(account, failures % MODELS_PER_ACCOUNT),
     async recover(account, request, response) {
       for (let tries = 0; tries < MODELS_PER_ACCOUNT; tries++) {
@@ -99,40 +119,84 @@ export async function startLab(): Promise<Lab> {
       throw new Error(`all models of ${account} cool down`);
     },
     async run({ path, body, key = TEST_KEY }, response) {
-      canned = response;
-      const requestsBefore = requests;
+      upstream.canned = response;
+      const requestsBefore = upstream.requests;
+      const run = startedAtMs.push(Date.now()) - 1;
+      const memory = new MemoryWatch(gateway.pid);
       const before = processCpuMs(gateway.pid);
-      const result = await fetch(gateway.url + path, {
-        method: "POST",
-        body,
-        headers: {
-          "content-type": "application/json",
-          authorization: `Bearer ${key}`,
-          "anthropic-version": "2023-06-01",
-        },
-      });
-      const received = Buffer.from(await result.arrayBuffer());
+      const { status, headers, received } = await post(gateway.url + path, body, key);
       // What the gateway does just after the response belongs to the request.
       await Bun.sleep(1);
       const cpuMs = processCpuMs(gateway.pid) - before;
       const sentBytes = Buffer.byteLength(body);
-      const isForwarded = requests > requestsBefore;
+      const isForwarded = upstream.requests > requestsBefore;
+      const requestId = headers.get("x-request-id");
       return {
-        status: result.status,
+        status,
+        requestId,
         cpuMs,
         bytes: isForwarded ? Math.max(sentBytes, Buffer.byteLength(response.body)) : sentBytes,
         receivedBytes: received.length,
         isForwarded,
         text: received.toString("utf8", 0, 2_000),
+        memory: memory.end(),
+        slowTurnMs: () =>
+          slowTurns.findLongestMs({
+            requestId,
+            startedAtMs: startedAtMs[run] ?? 0,
+            endedAtMs: startedAtMs[run + 1] ?? Number.POSITIVE_INFINITY,
+          }),
       };
     },
     async stop() {
       await gateway.stop();
-      await upstream.stop(true);
+      await upstream.stop();
       rmSync(folder, { recursive: true, force: true });
     },
   };
   return lab;
+}
+
+const MEMORY_EVERY_MS = 10;
+
+/** Resident memory of a process from now on. */
+class MemoryWatch {
+  readonly #pid: number;
+  readonly #before: number;
+  readonly #timer = setInterval(() => this.#read(), MEMORY_EVERY_MS);
+  #peak: number;
+
+  constructor(pid: number) {
+    this.#pid = pid;
+    this.#before = readResidentBytes(pid);
+    this.#peak = this.#before;
+  }
+
+  end(): Result["memory"] {
+    clearInterval(this.#timer);
+    const after = this.#read();
+    return { before: this.#before, peak: this.#peak, after };
+  }
+
+  #read(): number {
+    const bytes = readResidentBytes(this.#pid);
+    this.#peak = Math.max(this.#peak, bytes);
+    return bytes;
+  }
+}
+
+async function post(url: string, body: string | Buffer, key: string) {
+  const response = await fetch(url, {
+    method: "POST",
+    body,
+    headers: {
+      "content-type": "application/json",
+      authorization: `Bearer ${key}`,
+      "anthropic-version": "2023-06-01",
+    },
+  });
+  const received = Buffer.from(await response.arrayBuffer());
+  return { status: response.status, headers: response.headers, received };
 }
 
 function nameModel(account: LabAccount, at: number): string {
