@@ -37,19 +37,22 @@ export interface Attack {
    * connection that has sent something, so a flood of connections may need more than one connection can cause.
    */
   readonly turnMsMax?: number;
+  /** False: `/healthz` is not requested meanwhile, because the attack itself measures CPU time. */
+  readonly watchesHealth?: boolean;
   run(): Promise<void>;
 }
 
 export interface AttackReport {
   readonly sentBytes: number;
   readonly durationMs: number;
-  readonly worstHealthMs: number;
+  /** Null if it was not requested. */
+  readonly worstHealthMs: number | null;
   /** The longest turn of the event loop, in CPU time of its thread. */
   readonly worstTurnMs: number;
   /** CPU time of the gateway's process, all threads. */
   readonly cpuMs: number;
   /** Resident memory. */
-  readonly memory: { readonly before: number; readonly peak: number };
+  readonly memory: { readonly before: number; readonly peak: number; readonly after: number };
   /** The largest growth seen while the attack ran. */
   readonly memoryGrowthBytes: number;
   readonly diskGrowthBytes: number;
@@ -57,9 +60,9 @@ export interface AttackReport {
   readonly slowTurns: readonly SlowTurn[];
 }
 
-/** With the memory when garbage has been collected: what is resident, and the bytes of the objects. */
+/** With the memory when garbage has been collected: what is resident after it, and the bytes of the objects. */
 export interface SettledReport extends AttackReport {
-  readonly memory: AttackReport["memory"] & { readonly after: number; readonly live: number };
+  readonly memory: AttackReport["memory"] & { readonly live: number };
 }
 
 export interface AttackTargetOptions {
@@ -221,19 +224,23 @@ export async function measureAttack(
 ): Promise<SettledReport> {
   const { report, judge } = await run(target, attack);
   const memory = { ...report.memory, ...(await readSettled(target)) };
-  console.log(reportLine(name, report, `, ${mib(memory.after)} after`));
+  const settled = { ...report, memory };
+  console.log(reportLine(name, settled, "after"));
   judge(name);
-  return { ...report, memory };
+  return settled;
 }
 
-/** For many attacks whose memory is not judged: collecting garbage would take longer than they do. */
+/**
+ * For many attacks whose memory is not judged: collecting garbage would take longer than they do. The memory after them
+ * is printed with their garbage.
+ */
 export async function measureTurns(
   name: string,
   target: AttackTarget,
   attack: Attack,
 ): Promise<AttackReport> {
   const { report, judge } = await run(target, attack);
-  console.log(reportLine(name, report, ""));
+  console.log(reportLine(name, report, "after, with garbage"));
   judge(name);
   return report;
 }
@@ -243,6 +250,7 @@ async function run(
   target: AttackTarget,
   attack: Attack,
 ): Promise<{ report: AttackReport; judge: (name: string) => void }> {
+  const { watchesHealth = true } = attack;
   await healthWaitMs(target.url);
   const slowdownBefore = measureRecentSlowdown();
   const turnsBefore = readTurnsMs(target).length;
@@ -251,13 +259,13 @@ async function run(
   const memoryBefore = readResidentBytes(target.pid);
   const diskBefore = folderBytes(target.folder);
   const startedMs = performance.now();
-  let worstHealthMs = 0;
+  let worstHealthMs: number | null = null;
   let memoryPeak = memoryBefore;
   let diskMax = diskBefore;
   let isAttacking = true;
   const watch = (async () => {
     do {
-      worstHealthMs = Math.max(worstHealthMs, await healthWaitMs(target.url));
+      if (watchesHealth) worstHealthMs = Math.max(worstHealthMs ?? 0, await healthWaitMs(target.url));
       memoryPeak = Math.max(memoryPeak, readResidentBytes(target.pid));
       diskMax = Math.max(diskMax, folderBytes(target.folder));
       await Bun.sleep(HEALTH_EVERY_MS);
@@ -276,7 +284,7 @@ async function run(
     worstHealthMs,
     worstTurnMs: Math.max(0, ...readTurnsMs(target).slice(turnsBefore)),
     cpuMs: cpuMs(target.pid) - cpuBefore,
-    memory: { before: memoryBefore, peak: memoryPeak },
+    memory: { before: memoryBefore, peak: memoryPeak, after: readResidentBytes(target.pid) },
     memoryGrowthBytes: memoryPeak - memoryBefore,
     diskGrowthBytes: diskMax - diskBefore,
     slowTurns,
@@ -321,16 +329,16 @@ async function readSettled({ pid, heapRecord }: AttackTarget): Promise<{ after: 
 
 const mib = (bytes: number) => (bytes / 1024 / 1024).toFixed(1);
 
-function reportLine(name: string, report: AttackReport, memoryAfter: string): string {
+function reportLine(name: string, report: AttackReport, when: string): string {
   const { sentBytes, cpuMs: cpu, worstTurnMs, worstHealthMs, memory, diskGrowthBytes, durationMs } = report;
   const figures = [
     `sent ${mib(sentBytes)} MiB`,
     `CPU ${cpu.toFixed(0)} ms`,
     // Shorter ones are not recorded.
     `worst turn ${worstTurnMs === 0 ? "under 3" : worstTurnMs.toFixed(0)} ms`,
-    `memory ${mib(memory.before)} MiB before, ${mib(memory.peak)} peak${memoryAfter}`,
+    `memory ${mib(memory.before)} MiB before, ${mib(memory.peak)} peak, ${mib(memory.after)} ${when}`,
     `disk +${mib(diskGrowthBytes)} MiB`,
-    `worst /healthz ${worstHealthMs.toFixed(0)} ms`,
+    ...(worstHealthMs === null ? [] : [`worst /healthz ${worstHealthMs.toFixed(0)} ms`]),
     `in ${(durationMs / 1000).toFixed(1)} s`,
   ];
   return `attack: ${name}: ${figures.join(", ")}`;

@@ -1,104 +1,27 @@
-/**
- * The work for a request grows no faster than the size of its input. Each input is sent in four sizes, each twice the
- * previous one. The test measures the CPU time of the gateway's main thread and takes the minimum of several runs,
- * because other load on the machine can only make a run longer.
- */
+/** The work for a request grows no faster than the size of its input. */
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
-import { rawRequest } from "../support/raw-http.ts";
-import { gatewayFile, TEST_KEY } from "../support/running-gateway.ts";
-import { openSocketClient } from "../support/turn-client.ts";
+import { afterAll, beforeAll, describe, test } from "bun:test";
+import { gatewayFile } from "../support/running-gateway.ts";
 import { type AttackTarget, startAttackTarget } from "./attack-setup.ts";
+import { AUTHORIZATION, GrowthMeter, type Send, times } from "./growth-meter.ts";
 
 let target: AttackTarget;
+let meter: GrowthMeter;
 beforeAll(async () => {
   target = await startAttackTarget({
     file: gatewayFile({ models: { "fast-chat": "sim-fast", embed: "sim-embed" } }),
   });
+  meter = new GrowthMeter(target);
   await fetch(`${target.url}/api/session`);
 });
 afterAll(() => target.stop());
 
-const RUNS = 5;
-const SIZES = [1, 2, 4, 8];
-const GROWTH_MAX = 2.5;
-/** Below this duration the clock, timers and the garbage collector dominate. */
-const NOISE_MS = 1.5;
-
-/** Returns the CPU time of the main thread so far. */
-function cpuMs(): number {
-  return Number(readFileSync(`/proc/${target.pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
-}
-
-/** The status of the last response, or the last event of a turn. */
-let lastStatus: number | string = 0;
-
-type Send = (size: number) => Promise<unknown>;
-
-async function leastCpuMs(send: Send, size: number): Promise<number> {
-  let least = Number.POSITIVE_INFINITY;
-  for (let run = 0; run < RUNS; run++) {
-    const before = cpuMs();
-    await send(size);
-    least = Math.min(least, cpuMs() - before);
-  }
-  return least;
-}
-
-/** The cost factor of a doubling, averaged over three and over two doublings. */
-async function growthOf(name: string, unit: number, send: Send): Promise<number> {
-  await send(unit * (SIZES.at(-1) ?? 1));
-  const costs: number[] = [];
-  const statuses = new Set<number | string>();
-  for (const factor of SIZES) {
-    costs.push(await leastCpuMs(send, unit * factor));
-    statuses.add(lastStatus);
-  }
-  // A size that a limit rejects costs less than it should, and the case would no longer measure what it names.
-  expect([...statuses]).toEqual([lastStatus]);
-  const [first = 0, second = 0, , last = 0] = costs.map((ms) => Math.max(ms, NOISE_MS));
-  // Computed in two ways, because a run can coincide with background work of the gateway.
-  const growth = Math.max((last / first) ** (1 / 3), (last / second) ** (1 / 2));
-  const figures = costs.map((ms, i) => `${unit * (SIZES[i] ?? 1)}: ${ms.toFixed(1)} ms`);
-  console.log(
-    `work: ${name}: ${figures.join(", ")}; × ${growth.toFixed(2)} a doubling (status ${lastStatus})`,
-  );
-  return growth;
-}
-
-const times = (count: number, make: (i: number) => string, between = "") =>
-  Array.from({ length: count }, (_, i) => make(i)).join(between);
-
-const AUTHORIZATION = `Bearer ${TEST_KEY}`;
-
-async function ask(path: string, headers: Record<string, string> = {}): Promise<void> {
-  const response = await fetch(`${target.url}${path}`, { headers });
-  await response.arrayBuffer();
-  lastStatus = response.status;
-}
-
-async function post(
-  path: string,
-  body: string | FormData,
-  headers: Record<string, string> = {},
-): Promise<void> {
-  const type = typeof body === "string" ? { "content-type": "application/json" } : undefined;
-  const response = await fetch(`${target.url}${path}`, {
-    method: "POST",
-    body,
-    headers: { ...type, authorization: AUTHORIZATION, ...headers },
-  });
-  await response.arrayBuffer();
-  lastStatus = response.status;
-}
-
+const ask = (path: string, headers?: Record<string, string>) => meter.get(path, headers);
+const post = (path: string, body: string | FormData, headers?: Record<string, string>) =>
+  meter.post(path, body, headers);
+const sendRaw = (request: string) => meter.sendRaw(request);
 /** Sends the request unchanged, with all its header lines. */
 const raw = (...lines: string[]) => sendRaw(`${lines.join("\r\n")}\r\n\r\n`);
-
-async function sendRaw(request: string): Promise<void> {
-  lastStatus = (await rawRequest(target.url, request)).status;
-}
 
 const chat = (fields: string) => `{"model":"fast-chat","messages":[{"role":"user","content":"hi"}]${fields}}`;
 const repeated = (count: number, send: () => Promise<unknown>) => async () => {
@@ -185,9 +108,7 @@ describe("the work for request heads grows linearly", () => {
       7_500,
       (n) => ask(`/v1/responses/${"a".repeat(n)}`, { authorization: AUTHORIZATION }),
     ],
-  ])("%s", async (name, unit, send) => {
-    expect(await growthOf(name, unit, send)).toBeLessThan(GROWTH_MAX);
-  });
+  ])("%s", (name, unit, send) => meter.expectLinear(name, unit, send));
 });
 
 describe("the work for request bodies grows linearly", () => {
@@ -293,9 +214,7 @@ describe("the work for request bodies grows linearly", () => {
       3_500,
       (n) => post("/api/session", `${"[".repeat(n)}${"]".repeat(n)}`, { authorization: "" }),
     ],
-  ])("%s", async (name, unit, send) => {
-    expect(await growthOf(name, unit, send)).toBeLessThan(GROWTH_MAX);
-  });
+  ])("%s", (name, unit, send) => meter.expectLinear(name, unit, send));
 
   test.each<[string, number, Send]>([
     ["parts of a form", 7, (n) => repeated(10, () => post("/v1/images/edits", form(n)))()],
@@ -307,8 +226,7 @@ describe("the work for request bodies grows linearly", () => {
       15,
       (n) =>
         repeated(20, () =>
-          rawRequest(
-            target.url,
+          sendRaw(
             chunked(
               "",
               times(n, (i) => `X-${i}: 1\r\n`),
@@ -316,9 +234,7 @@ describe("the work for request bodies grows linearly", () => {
           ),
         )(),
     ],
-  ])("%s", async (name, unit, send) => {
-    expect(await growthOf(name, unit, send)).toBeLessThan(GROWTH_MAX);
-  });
+  ])("%s", (name, unit, send) => meter.expectLinear(name, unit, send));
 });
 
 function form(parts: number, fileBytes = 10): FormData {
@@ -338,89 +254,3 @@ function chunked(before: string, trailers = ""): string {
   );
   return `${head}${before}${body.length.toString(16)}\r\n${body}\r\n0\r\n${trailers}\r\n`;
 }
-
-describe("the work for WebSocket messages grows linearly", () => {
-  const turn = (input: string) => `{"type":"response.create","model":"fast-chat","input":${input}}`;
-
-  test.each<[string, number, (n: number) => string]>([
-    [
-      "items of a turn",
-      2_000,
-      (n) => turn(`[${times(n, () => `{"type":"message","role":"user","content":"hi"}`, ",")}]`),
-    ],
-    ["members of a frame", 8_000, (n) => turn(`"hi"${times(n, (i) => `,"m${i}":1`)}`)],
-    ["a long frame", 400_000, (n) => turn(`"${"word ".repeat(n / 5)}"`)],
-    ["long lane names", 80_000, (n) => turn(`"hi","stream_id":"${"a".repeat(n)}"`)],
-  ])("%s", async (name, unit, frame) => {
-    const client = await openSocketClient(target.url);
-    const send = async (n: number) => {
-      client.send(frame(n));
-      const events = await client.until("response.completed", "response.failed", "error");
-      lastStatus = events.at(-1)?.type ?? "none";
-    };
-    expect(await growthOf(name, unit, send)).toBeLessThan(GROWTH_MAX);
-    client.close();
-  });
-
-  test.each<[string, number, (n: number) => Buffer]>([
-    [
-      "fragments of a message",
-      8_000,
-      (n) =>
-        Buffer.concat([
-          frame(0x01, "{"),
-          ...Array.from({ length: n }, () => frame(0x00, " ")),
-          frame(0x80, "}"),
-        ]),
-    ],
-    [
-      "pings",
-      8_000,
-      (n) => Buffer.concat([...Array.from({ length: n }, () => frame(0x89, "ping")), frame(0x81, "{}")]),
-    ],
-  ])("%s", async (name, unit, frames) => {
-    const send = async (n: number) => {
-      const opening = [
-        "GET /v1/responses HTTP/1.1",
-        "Host: gw",
-        `Authorization: ${AUTHORIZATION}`,
-        "Upgrade: websocket",
-        "Connection: upgrade",
-        "Sec-WebSocket-Version: 13",
-        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
-      ];
-      await conversation(Buffer.concat([Buffer.from(`${opening.join("\r\n")}\r\n\r\n`), frames(n)]));
-    };
-    expect(await growthOf(name, unit, send)).toBeLessThan(GROWTH_MAX);
-  });
-
-  /** A client frame, masked with zeros. */
-  function frame(first: number, text: string): Buffer {
-    return Buffer.concat([Buffer.of(first, 0x80 | text.length, 0, 0, 0, 0), Buffer.from(text)]);
-  }
-
-  /** Sends all data and waits for the error response to the last message. */
-  async function conversation(bytes: Buffer): Promise<void> {
-    const responded = Promise.withResolvers<void>();
-    let unsent = bytes;
-    const send = (socket: Bun.Socket) => {
-      unsent = unsent.subarray(Math.max(0, socket.write(unsent)));
-    };
-    let received = "";
-    const socket = await Bun.connect({
-      hostname: "127.0.0.1",
-      port: Number(new URL(target.url).port),
-      socket: {
-        open: send,
-        drain: send,
-        data(_, piece) {
-          received = (received + piece.toString("latin1")).slice(-2_000);
-          if (received.includes('"error"')) responded.resolve();
-        },
-        close: () => responded.resolve(),
-      },
-    });
-    await responded.promise;
-    socket.end();
-  }
-});
