@@ -13,6 +13,7 @@ import { ReasoningEstimates } from "../gateway/metering/reasoning-estimate.ts";
 import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
 import { HeldResponses } from "../gateway/response-calls/held-responses.ts";
+import type { ForwardedStoredCalls } from "../gateway/response-calls/stored-response.ts";
 import { ConversationStays } from "../gateway/steps/conversation-stays.ts";
 import { openResponseRoutes } from "../gateway/stored-responses/response-routes.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
@@ -97,7 +98,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     tokenCounts: new KeySlots(limits.tokenCountsOfKey),
     reads: new KeyRate(limits.readsOfKey, clock.monotonicMs),
     storedResponseCalls: new KeyRate(limits.storedResponseCallsOfKey, clock.monotonicMs),
-    forwardedStoredCalls: new KeySlots(limits.forwardedStoredCallsOfKey),
+    forwardedStoredCalls: openForwardedStoredCalls(limits),
     billingEngine: billing.billingEngine,
     rejections: billing.rejections,
     billingFaults: billing.faults,
@@ -227,6 +228,17 @@ function openTranslation(
 }
 
 /** Started when the server listens: a start may take its time. */
+function openForwardedStoredCalls({
+  forwardedStoredCallsOfKey,
+  forwardedStoredStreamsOfKey,
+}: ProcessContext["limits"]): ForwardedStoredCalls {
+  return {
+    reads: new KeySlots(forwardedStoredCallsOfKey),
+    endings: new KeySlots(forwardedStoredCallsOfKey),
+    streams: new KeySlots(forwardedStoredStreamsOfKey),
+  };
+}
+
 function openLoopWatch({ installation, limits, log, closers }: ProcessContext): LoopWatch {
   const { monotonicMs } = installation.clock;
   const loop = new LoopWatch({ limits: limits.loopWatch, log, monotonicMs, threadCpuMs: readThreadCpuMs });

@@ -32,6 +32,7 @@ import type { ReasoningEstimates } from "./metering/reasoning-estimate.ts";
 import type { InFlightRequests } from "./request/in-flight-requests.ts";
 import type { RequestReader } from "./request/read-request.ts";
 import type { HeldResponses } from "./response-calls/held-responses.ts";
+import type { ForwardedStoredCalls } from "./response-calls/stored-response.ts";
 import type { ConversationStays } from "./steps/conversation-stays.ts";
 import type { ResponseRoutes } from "./stored-responses/response-routes.ts";
 import type { Drains } from "./stream/drains.ts";
@@ -56,8 +57,8 @@ export interface Gateway {
   readonly reads: KeyRate;
   /** How often it makes other calls on stored responses. */
   readonly storedResponseCalls: KeyRate;
-  /** How many of those that an upstream answers whole each key has in progress. */
-  readonly forwardedStoredCalls: KeySlots;
+  /** How many of those that go to an upstream each key has in progress. */
+  readonly forwardedStoredCalls: ForwardedStoredCalls;
   /** Borrows limits that several nodes share; null if there is one node. */
   readonly leases: LimitLeases | null;
   readonly billingEngine: BillingEngine;

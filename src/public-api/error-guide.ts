@@ -220,7 +220,7 @@ export const ERROR_GUIDE: Readonly<Record<ErrorCode, ErrorGuide>> = {
       "GET /v1/responses requires a WebSocket upgrade (version 13). Connect with a WebSocket client, or use POST /v1/responses.",
   },
   rate_limit_exceeded: {
-    why: "a limit of the key, its user or its group is reached (the message names the limit and the reset time), or requests in flight have reserved the rest of a USD window; or all accounts for the model are busy or rate limited, and the group's queue is full or the queue time is over; or too many token counts of the key or loads of its long stored responses wait, or it calls the endpoints for models, usage, requests and stored responses too often; or your address sent too many invalid keys; or, in the console, there were too many attempts, changes, registrations or messages, or too many reads wait",
+    why: "a limit of the key, its user or its group is reached (the message names the limit and the reset time), or requests in flight have reserved the rest of a USD window; or all accounts for the model are busy or rate limited, and the group's queue is full or the queue time is over; or too many token counts of the key or loads of its long stored responses wait, or it has too many streams of stored responses, or it calls the endpoints for models, usage, requests and stored responses too often; or your address sent too many invalid keys; or, in the console, there were too many attempts, changes, registrations or messages, or too many reads wait",
     todo: "wait for `Retry-After`",
     retry: "later",
     example: "Rate limit reached for this API key: 60 requests per minute. Please try again in 3s.",

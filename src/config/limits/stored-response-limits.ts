@@ -39,8 +39,13 @@ export const storedResponseLimits = {
     keptMsMin: 3_600_000,
     keptMsMax: 365 * 86_400_000,
   },
-  /** Calls of one key on responses that an upstream stores. Programs poll many short background responses at once. */
+  /**
+   * Calls of one key on responses that an upstream stores: those that read, and as many that cancel or delete. Programs
+   * poll many short background responses at once.
+   */
   forwardedStoredCallsOfKey: { inProgressMax: 4, waitingMax: 500 },
+  /** Streams of one key of responses that an upstream stores. One may take as long as its response. */
+  forwardedStoredStreamsOfKey: { inProgressMax: 64, waitingMax: 0 },
   /** Reads of stored responses from the database. */
   storedResponseLoads: {
     /** A response or conversation that needs more memory while it is read counts as long. */

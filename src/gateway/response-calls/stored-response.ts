@@ -71,6 +71,17 @@ const FORWARDED_QUERY = [
   "order",
 ];
 
+/**
+ * What a key has in progress at its upstreams: beside the concurrency of its requests, because a key whose only request
+ * is in flight must be able to poll, continue and cancel it.
+ */
+export interface ForwardedStoredCalls {
+  readonly reads: KeySlots;
+  /** Cancelling and deleting never wait for reads. */
+  readonly endings: KeySlots;
+  readonly streams: KeySlots;
+}
+
 /** The services that calls on stored responses use. */
 interface StoredResponseServices extends OwnResponseServices {
   readonly clock: Clock;
@@ -81,7 +92,7 @@ interface StoredResponseServices extends OwnResponseServices {
   readonly auth: Authenticator;
   readonly reads: Pick<KeyRate, "take">;
   readonly storedResponseCalls: Pick<KeyRate, "take">;
-  readonly forwardedStoredCalls: Pick<KeySlots, "take" | "free">;
+  readonly forwardedStoredCalls: ForwardedStoredCalls;
   readonly lateUsage: Pick<LateUsage, "add">;
   readonly responses: Pick<ResponseRoutes, "find" | "add" | "remove">;
   readonly dispatcher: OutboundRequest &
@@ -149,15 +160,20 @@ export async function callStoredResponse(
   return wantsEvents ? forwardStream(lookup) : forwardWhole(lookup);
 }
 
-/** Calls of a key take turns. A long response counts as memory while it arrives, and until its client has read it. */
+/**
+ * Reads of a key take turns, and so do its other calls. A long response counts as memory while it arrives, and until its
+ * client has read it.
+ */
 async function forwardWhole(lookup: Lookup): Promise<HttpResponse> {
-  const { services, call, owner } = lookup;
-  const slot = services.forwardedStoredCalls.take(owner.id);
+  const { services, call, stored, owner } = lookup;
+  const { reads, endings } = services.forwardedStoredCalls;
+  const slots = stored.method === "GET" ? reads : endings;
+  const slot = slots.take(owner.id);
   if (slot === null) throw tooManyCalls();
   const memory = services.bodyBudget.open(owner, call.request);
   const release = () => {
     memory.release();
-    services.forwardedStoredCalls.free(owner.id);
+    slots.free(owner.id);
   };
   await slot;
   try {
@@ -207,6 +223,14 @@ function tooManyCalls(): ApiError {
   );
 }
 
+function tooManyStreams(): ApiError {
+  return new ApiError(
+    "rate_limit_exceeded",
+    "Too many streams of stored responses of this API key are open. Close one of them, or retrieve the response without `stream`.",
+    { headers: { "retry-after": "1" } },
+  );
+}
+
 function buildForwardedHeaders(from: ResponseHeaders, { publicModel }: ResponseRoute): HeaderLines {
   return forwardedResponseHeaders(from, publicModel, upstreamRequestId(from));
 }
@@ -238,7 +262,22 @@ function toApiError(failure: UpstreamFailure, { stored, audience }: Lookup): Api
   return failure.status === 404 ? notFound(stored.responseId) : clientError(failure, audience);
 }
 
+/** A stream may take as long as its response, so none waits for another one. */
 async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
+  const { services, owner } = lookup;
+  const { streams } = services.forwardedStoredCalls;
+  if (streams.take(owner.id) === null) throw tooManyStreams();
+  const release = () => streams.free(owner.id);
+  try {
+    return await openStoredStream(lookup, release);
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+/** `release` is called at the end of the stream, unless this throws. */
+async function openStoredStream(lookup: Lookup, release: () => void): Promise<HttpResponse> {
   const { services, call, route, audience } = lookup;
   const { dispatcher, clock } = services;
   const openReader = () =>
@@ -278,7 +317,10 @@ async function forwardStream(lookup: Lookup): Promise<HttpResponse> {
     keepAlive: KEEP_ALIVE,
     needsDataEvents: false,
     describeFailure: (failure) => interruptedError(failure, audience),
-    settle: (end) => (end.kind === "complete" ? settleStreamed(lookup, end.reader) : null),
+    settle(end) {
+      release();
+      return end.kind === "complete" ? settleStreamed(lookup, end.reader) : null;
+    },
     checkpoint: () => null,
     tryStartDrain: () => false,
     endDrain() {},
