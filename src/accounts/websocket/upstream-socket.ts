@@ -10,7 +10,7 @@ import type {
 } from "../../net/http-client/connection.ts";
 import type { ConnectionRoute, Connections } from "../../net/http-client/connections.ts";
 import type { HttpFailure, ResponseHeaders } from "../../net/http-client/contract.ts";
-import { parseResponseHead, type ResponseHead } from "../../net/http-client/response-head.ts";
+import type { ResponseHead } from "../../net/http-client/response-head.ts";
 import {
   buildFrame,
   CLOSE,
@@ -23,6 +23,7 @@ import {
 } from "../../net/websocket/frames.ts";
 import { buildHandshake, findHandshakeFault, newHandshakeKey } from "../../net/websocket/handshake.ts";
 import { FramedBody } from "../../net/wire/framed-body.ts";
+import { HandshakeHead } from "./handshake-head.ts";
 
 export interface SocketUser {
   /** The handshake is complete, and messages can be sent. */
@@ -87,7 +88,6 @@ export class UpstreamLane {
   }
 }
 
-const LF = 0x0a;
 const NORMAL = 1000;
 /** A longer read is handled in slices: its short messages would hold the event loop. */
 const SLICE_BYTES_MAX = 64 * 1024;
@@ -117,8 +117,7 @@ export class UpstreamSocket implements ConnectionUser {
   readonly #frames: FrameReader;
   #phase: "handshake" | "rejection" | "open" | "over" = "handshake";
   #deadline: Deadline | null = null;
-  /** Bytes of the handshake response while its head is incomplete. */
-  #headBytes: Buffer = Buffer.alloc(0);
+  readonly #head: HandshakeHead;
   #rejection: { head: ResponseHead; body: FramedBody; parts: Part[]; bytes: number } | null = null;
   #unsent: Uint8Array[] = [];
   #unsentFrom = 0;
@@ -133,6 +132,7 @@ export class UpstreamSocket implements ConnectionUser {
     this.#setting = setting;
     this.#address = address;
     this.user = user;
+    this.#head = new HandshakeHead(setting.headBytesMax);
     this.#frames = new FrameReader({ isMasked: false, messageBytesMax: setting.messageBytesMax });
     this.#connection = setting.connections.open(address.route.slot, this);
     this.#isStarting = false;
@@ -229,24 +229,13 @@ export class UpstreamSocket implements ConnectionUser {
   }
 
   #readHandshake(bytes: Buffer): void {
-    const { headBytesMax } = this.#setting;
-    this.#headBytes = this.#headBytes.length === 0 ? bytes : Buffer.concat([this.#headBytes, bytes]);
-    // Without a line end the head cannot be complete.
-    let head = bytes.includes(LF) ? parseResponseHead(this.#headBytes, 0) : null;
-    // Interim responses are counted, so that they cannot continue forever.
-    while (head !== null && typeof head !== "string" && head.status < 200 && head.status !== 101) {
-      if (head.bodyAt > headBytesMax) break;
-      head = parseResponseHead(this.#headBytes, head.bodyAt);
-    }
+    const head = this.#head.add(bytes);
     if (typeof head === "string") this.#closeWithFailure({ kind: "bad_http", reason: head });
-    else if ((head?.bodyAt ?? this.#headBytes.length) > headBytesMax) {
-      this.#closeWithFailure({ kind: "bad_http", reason: `the response head exceeds ${headBytesMax} bytes` });
-    } else if (head !== null) this.#handleHead(head);
+    else if (head !== null) this.#handleHead(head);
   }
 
   #handleHead(head: ResponseHead): void {
-    const rest = this.#headBytes.subarray(head.bodyAt);
-    this.#headBytes = Buffer.alloc(0);
+    const rest = this.#head.takeRest(head);
     if (head.status === 101) {
       const fault = findHandshakeFault(head, this.#key);
       if (fault !== null) {
