@@ -3,6 +3,7 @@
  * already cost a comparison, so a repeated push writes nothing.
  */
 
+import { nextTurn } from "../../base/next-turn.ts";
 import type { Installation } from "../../config/installation/installation.ts";
 import { limits } from "../../config/limits/product-limits.ts";
 import { computeGrants } from "../../openid/claims.ts";
@@ -42,6 +43,7 @@ export async function applyDirectory(
   const { applyAtOnce } = limits.scim;
   let hasChanged = false;
   for (let start = 0; start < userIds.length; start += applyAtOnce) {
+    if (start > 0) await nextTurn();
     const stale = (await planPeople(db, scim, userIds.slice(start, start + applyAtOnce))).map(({ id }) => id);
     if (stale.length === 0) continue;
     hasChanged = true;

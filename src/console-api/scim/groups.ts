@@ -16,7 +16,7 @@ import {
   updateScimGroup,
   writeScimMembers,
 } from "../../store/identity/scim-groups.ts";
-import { findScimUsers } from "../../store/identity/scim-users.ts";
+import { findListedScimIds } from "../../store/identity/scim-users.ts";
 import { auditLogActor } from "../changes/audit-log-entry.ts";
 import { applyDirectory } from "./apply-directory.ts";
 import { changeDirectory, type Push, recordDirectoryChange, requireVersion } from "./push.ts";
@@ -108,12 +108,7 @@ export async function fitPage(
 
 /** Returns the ids. Throws if one is no person of the directory. */
 async function requireMembers(tx: Db, { scim }: Push, ids: readonly string[]): Promise<readonly string[]> {
-  const people = await findScimUsers(tx, ids);
-  const listed = new Set(
-    people.flatMap(({ userId, issuer, removedAtMs }) =>
-      issuer === scim.provider.issuer && removedAtMs === null ? [userId] : [],
-    ),
-  );
+  const listed = await findListedScimIds(tx, scim.provider.issuer, ids);
   const unknown = ids.find((id) => !listed.has(id));
   if (unknown === undefined) return ids;
   throw new ScimError("invalidValue", `members: the directory has no person with the id ${unknown} here.`);

@@ -1,9 +1,12 @@
 /** Selects rows by a list of ids. */
 
 import { Cache } from "../../base/cache.ts";
+import { nextTurn } from "../../base/next-turn.ts";
 import { type Db, type Engine, placeholder, type Row, type SqlValue } from "./db.ts";
 
 const IDS_PER_STATEMENT = 256;
+/** Of a long list. SQLite runs on this thread, so other requests are served in between. */
+const IDS_PER_TURN = 4 * IDS_PER_STATEMENT;
 
 /**
  * `head` ends before the IN, `tail` follows it. `headValues` are the values of the placeholders in `head`. Lists are
@@ -19,6 +22,7 @@ export async function selectIn(
 ): Promise<Row[]> {
   const found: Row[] = [];
   for (let start = 0; start < ids.length; start += IDS_PER_STATEMENT) {
+    if (start > 0 && start % IDS_PER_TURN === 0) await nextTurn();
     const chunk = ids.slice(start, start + IDS_PER_STATEMENT);
     const paddedLength = 2 ** Math.ceil(Math.log2(chunk.length));
     const last = chunk.at(-1) ?? "";

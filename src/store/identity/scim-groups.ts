@@ -1,5 +1,6 @@
 /** Groups that a directory pushes by SCIM, and their members. They grant what the configuration maps their names to. */
 
+import { nextTurn } from "../../base/next-turn.ts";
 import { orDuplicate } from "../engine/conflict.ts";
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
 import { integer, text, textOrNull } from "../engine/row.ts";
@@ -88,10 +89,20 @@ export async function deleteScimGroup(tx: Db, id: string): Promise<void> {
   await tx.sql`DELETE FROM scim_group WHERE id = ${id}`;
 }
 
+/** SQLite runs on this thread, so other requests are served in between. */
+const MEMBERS_PER_TURN = 4_096;
+
 /** In a fixed order. */
 export async function listScimMembers(db: Db, groupId: string): Promise<string[]> {
-  const rows = await db.sql`SELECT user_id FROM scim_member WHERE group_id = ${groupId} ORDER BY user_id`;
-  return rows.map((row) => text(row, "user_id"));
+  const ids: string[] = [];
+  for (let last = ""; ; last = ids.at(-1) ?? "") {
+    const rows = await db.sql`
+      SELECT user_id FROM scim_member WHERE group_id = ${groupId} AND user_id > ${last}
+      ORDER BY user_id LIMIT ${MEMBERS_PER_TURN}`;
+    for (const row of rows) ids.push(text(row, "user_id"));
+    if (rows.length < MEMBERS_PER_TURN) return ids;
+    await nextTurn();
+  }
 }
 
 export async function countScimMembers(

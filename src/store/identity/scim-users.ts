@@ -1,6 +1,7 @@
 /** People whom a directory pushes by SCIM. Each is a user with a row of `external_identity`. */
 
 import { z } from "zod";
+import { nextTurn } from "../../base/next-turn.ts";
 import type { UserStatus } from "../../records/user.ts";
 import { orDuplicate } from "../engine/conflict.ts";
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
@@ -57,6 +58,17 @@ export async function findScimUsers(db: Db, userIds: readonly string[]): Promise
   return rows.map(toScimUser);
 }
 
+/** Those of the ids that are listed people, without reading what the directory sends about them. */
+export async function findListedScimIds(
+  db: Db,
+  issuer: string,
+  userIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const head = `SELECT user_id FROM scim_user WHERE issuer = ${placeholder(db.engine, 1)} AND removed_at_ms IS NULL AND user_id`;
+  const rows = await selectIn(db, head, userIds, "", [issuer]);
+  return new Set(rows.map((row) => text(row, "user_id")));
+}
+
 /** Also a removed one. */
 export async function findScimUserByExternalId(
   db: Db,
@@ -103,6 +115,8 @@ export async function listScimUsers(
   const from = `FROM scim_user JOIN app_user ON app_user.id = scim_user.user_id WHERE ${where.join(" AND ")}`;
   const [counted] = await db.sql.text(`SELECT COUNT(*) AS total ${from}`, [...values]);
   const total = counted === undefined ? 0 : integer(counted, "total");
+  // SQLite runs on this thread, so other requests are served in between.
+  await nextTurn();
   const rows = await db.sql.text(
     `SELECT ${COLUMNS} ${from} ORDER BY scim_user.created_at_ms, scim_user.user_id
      LIMIT ${mark(page.limit)} OFFSET ${mark(page.offset)}`,
