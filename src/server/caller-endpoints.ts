@@ -3,18 +3,22 @@
 import { parseQuery } from "../console-api/http/query.ts";
 import { authenticate, type Caller } from "../gateway/admission/authenticate.ts";
 import { countMessageTokens, countTokens } from "../gateway/endpoints/count-tokens.ts";
-import { type GeminiPage, getGeminiModel, listGeminiModels } from "../gateway/endpoints/gemini-models.ts";
 import {
-  computeEtag,
+  type GeminiPage,
+  getGeminiModel,
+  respondWithGeminiModels,
+} from "../gateway/endpoints/gemini-models.ts";
+import {
   getModel,
-  listModels,
-  listModelsForCodex,
   readModelPage,
+  respondWithModels,
+  respondWithModelsForCodex,
 } from "../gateway/endpoints/models.ts";
 import { reportRequest } from "../gateway/endpoints/request-report.ts";
 import { reportUsage } from "../gateway/endpoints/usage-report.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { callStoredResponse } from "../gateway/response-calls/stored-response.ts";
+import { Turns } from "../net/http-server/turn-queue.ts";
 import type { HttpResponse, IncomingHttpRequest } from "../net/wire/http-message.ts";
 import { rejectKeyInQuery } from "./gemini-query.ts";
 import type { Destination } from "./routes.ts";
@@ -35,8 +39,12 @@ type CallerDestination = Extract<
   }
 >;
 
+/** Writing a list takes up to a millisecond for each MiB, and many clients may request one at once. */
+const LISTS_PER_TURN = 8;
+
 export class CallerEndpoints {
   readonly #gateway: Gateway;
+  readonly #lists = new Turns(LISTS_PER_TURN);
 
   constructor(gateway: Gateway) {
     this.#gateway = gateway;
@@ -56,14 +64,12 @@ export class CallerEndpoints {
         rejectKeyInQuery(call.query);
         return countTokens(gateway, call, destination.endpoint);
       case "models":
-        return parseQuery(call.query).has("client_version")
-          ? this.#sendJson(call, (caller) => listModelsForCodex(caller.group), computeEtag)
-          : this.#sendJson(call, (caller) => listModels(caller.group, readModelPage(parseQuery(call.query))));
+        return this.#listModels(call);
       case "model":
         return this.#sendJson(call, (caller) => getModel(caller.group, destination.id));
       case "gemini_models":
         rejectKeyInQuery(call.query);
-        return this.#sendJson(call, (caller) => listGeminiModels(caller.group, readGeminiPage(call.query)));
+        return this.#listGeminiModels(call);
       case "gemini_model":
         rejectKeyInQuery(call.query);
         return this.#sendJson(call, (caller) => getGeminiModel(caller.group, destination.id));
@@ -74,17 +80,37 @@ export class CallerEndpoints {
     }
   }
 
-  /** Authenticates the caller first. */
-  async #sendJson<Body>(
-    call: ServerCall,
-    buildBody: (caller: Caller) => Body | Promise<Body>,
-    buildHeaders: (body: Body) => Record<string, string> = () => ({}),
-  ): Promise<Response> {
+  async #listModels(call: ServerCall): Promise<HttpResponse> {
+    const { group } = this.#authenticate(call);
+    const query = parseQuery(call.query);
+    await this.#nextListTurn();
+    return query.has("client_version")
+      ? respondWithModelsForCodex(group, call.requestId)
+      : respondWithModels(group, readModelPage(query), call.requestId);
+  }
+
+  async #listGeminiModels(call: ServerCall): Promise<HttpResponse> {
+    const { group } = this.#authenticate(call);
+    await this.#nextListTurn();
+    return respondWithGeminiModels(group, readGeminiPage(call.query), call.requestId);
+  }
+
+  #nextListTurn(): Promise<void> {
+    return new Promise((resolve) => this.#lists.add(resolve));
+  }
+
+  async #sendJson(call: ServerCall, buildBody: (caller: Caller) => unknown): Promise<Response> {
+    const caller = this.#authenticate(call);
+    const body = await buildBody(caller);
+    return Response.json(body, { headers: { "x-request-id": call.requestId } });
+  }
+
+  /** Throws if the key has called too often. */
+  #authenticate(call: ServerCall): Caller {
     const { policy, auth, reads } = this.#gateway;
     const caller = authenticate(call.request.headers, policy.snapshot(), auth, call);
     reads.take(caller.key.id);
-    const body = await buildBody(caller);
-    return Response.json(body, { headers: { "x-request-id": call.requestId, ...buildHeaders(body) } });
+    return caller;
   }
 }
 

@@ -1,8 +1,10 @@
 /** `GET /v1beta/models` and `GET /v1beta/models/{model}`: the models of a key in Google's form. */
 
+import type { HttpResponse } from "../../net/wire/http-message.ts";
 import type { PolicyGroup, PublishedModel } from "../../policy/snapshot.ts";
 import type { Interface } from "../../records/interfaces.ts";
 import { modelNotFound } from "../admission/admit.ts";
+import { WrittenList } from "./written-list.ts";
 
 interface GeminiModel {
   name: string;
@@ -14,11 +16,6 @@ interface GeminiModel {
   outputTokenLimit?: number;
   /** The methods that this key can use for the model. */
   supportedGenerationMethods: readonly string[];
-}
-
-interface GeminiModelList {
-  models: GeminiModel[];
-  nextPageToken?: string;
 }
 
 const METHODS: Readonly<Partial<Record<Interface, readonly string[]>>> = {
@@ -34,16 +31,36 @@ export interface GeminiPage {
   readonly pageToken: string | null;
 }
 
-/** Only models that a Gemini client can call. The token of a page is the number of models before it. */
-export function listGeminiModels(group: PolicyGroup, { pageSize, pageToken }: GeminiPage): GeminiModelList {
-  const models = [...group.models.values()].filter((model) => listMethods(model).length > 0);
-  const from = readCount(pageToken) ?? 0;
+/** The models that a Gemini client can call. */
+interface GeminiList {
+  readonly length: number;
+  readonly written: WrittenList;
+}
+
+/** A change of the policy replaces the group. */
+const listsByGroup = new WeakMap<PolicyGroup, GeminiList>();
+
+/** The token of a page is the number of models before it. */
+export function respondWithGeminiModels(
+  group: PolicyGroup,
+  { pageSize, pageToken }: GeminiPage,
+  requestId: string,
+): HttpResponse {
+  const { length, written } = lookUpList(group);
+  const from = Math.min(length, readCount(pageToken) ?? 0);
   const count = Math.min(PAGE_MODELS_MAX, readCount(pageSize) || PAGE_MODELS_DEFAULT);
-  const next = from + count;
-  return {
-    models: models.slice(from, next).map(geminiModel),
-    ...(next < models.length ? { nextPageToken: String(next) } : {}),
-  };
+  const to = Math.min(length, from + count);
+  const next = to < length ? `,"nextPageToken":"${to}"` : "";
+  return written.respond(requestId, { before: '{"models":[', from, to, after: `]${next}}` });
+}
+
+function lookUpList(group: PolicyGroup): GeminiList {
+  const known = listsByGroup.get(group);
+  if (known !== undefined) return known;
+  const models = [...group.models.values()].filter((model) => listMethods(model).length > 0);
+  const list = { length: models.length, written: new WrittenList(models.map(geminiModel)) };
+  listsByGroup.set(group, list);
+  return list;
 }
 
 export function getGeminiModel(group: PolicyGroup, id: string): GeminiModel {

@@ -1,10 +1,13 @@
 /** `GET /v1/models` and `GET /v1/models/{id}`: lists the rows that admission reads. */
 
 import { paramError } from "../../errors.ts";
+import { type HttpResponse, SharedResponse } from "../../net/wire/http-message.ts";
+import { jsonDocument, type StaticDocument } from "../../net/wire/static-document.ts";
 import { listTranslated, type PolicyGroup, type PublishedModel } from "../../policy/snapshot.ts";
 import { INTERFACES, type Interface } from "../../records/interfaces.ts";
 import { modelNotFound } from "../admission/admit.ts";
 import { type CodexModel, codexModels } from "./codex-models.ts";
+import { WrittenList } from "./written-list.ts";
 
 /** The fields of OpenAI's list and of Anthropic's: one list serves the clients of both. */
 interface ModelObject {
@@ -40,20 +43,97 @@ const WHOLE_LIST: ModelPage = { limit: null, afterId: null, beforeId: null };
 
 export function listModels(group: PolicyGroup, page: ModelPage = WHOLE_LIST): ModelList {
   const all = [...group.models.values()];
-  const { limit, afterId, beforeId } = page;
-  // An id that is not in the list any more starts from the beginning, or ends at the end.
-  const from = afterId === null ? 0 : all.findIndex(({ id }) => id === afterId) + 1;
-  const beforeAt = beforeId === null ? -1 : all.findIndex(({ id }) => id === beforeId);
-  const range = all.slice(from, beforeAt === -1 ? all.length : beforeAt);
-  const isBackward = beforeId !== null && afterId === null;
-  const shown = limit === null ? range : isBackward ? range.slice(-limit) : range.slice(0, limit);
+  const { from, to, hasMore } = selectPage(all, page);
   return {
     object: "list",
-    data: shown.map(modelObject),
-    has_more: shown.length < range.length,
-    first_id: shown[0]?.id ?? null,
-    last_id: shown.at(-1)?.id ?? null,
+    data: all.slice(from, to).map(modelObject),
+    ...pageEnds(all, { from, to, hasMore }),
   };
+}
+
+interface SelectedPage {
+  /** The models from the first up to the second number. */
+  readonly from: number;
+  readonly to: number;
+  readonly hasMore: boolean;
+}
+
+function selectPage(all: readonly PublishedModel[], { limit, afterId, beforeId }: ModelPage): SelectedPage {
+  // An id that is not in the list any more starts from the beginning, or ends at the end.
+  const start = afterId === null ? 0 : all.findIndex(({ id }) => id === afterId) + 1;
+  const beforeAt = beforeId === null ? -1 : all.findIndex(({ id }) => id === beforeId);
+  const end = Math.max(start, beforeAt === -1 ? all.length : beforeAt);
+  const count = Math.min(end - start, limit ?? end - start);
+  const isBackward = beforeId !== null && afterId === null;
+  const from = isBackward ? end - count : start;
+  return { from, to: from + count, hasMore: count < end - start };
+}
+
+function pageEnds(
+  all: readonly PublishedModel[],
+  { from, to, hasMore }: SelectedPage,
+): Pick<ModelList, "has_more" | "first_id" | "last_id"> {
+  const isEmpty = from === to;
+  return {
+    has_more: hasMore,
+    first_id: isEmpty ? null : (all[from]?.id ?? null),
+    last_id: isEmpty ? null : (all[to - 1]?.id ?? null),
+  };
+}
+
+/** The lists of a group, each written when it is first requested. */
+class ModelDocuments {
+  readonly #group: PolicyGroup;
+  readonly #models: readonly PublishedModel[];
+  #whole: StaticDocument | null = null;
+  #codex: StaticDocument | null = null;
+  #list: WrittenList | null = null;
+
+  constructor(group: PolicyGroup) {
+    this.#group = group;
+    this.#models = [...group.models.values()];
+  }
+
+  respond(page: ModelPage, requestId: string): HttpResponse {
+    if (page.limit === null && page.afterId === null && page.beforeId === null) {
+      this.#whole ??= jsonDocument(listModels(this.#group));
+      return new SharedResponse(200, { ...JSON_TYPE, "x-request-id": requestId }, this.#whole.bytes);
+    }
+    this.#list ??= new WrittenList(this.#models.map(modelObject));
+    const selected = selectPage(this.#models, page);
+    const ends = JSON.stringify(pageEnds(this.#models, selected)).slice(1);
+    return this.#list.respond(requestId, {
+      ...selected,
+      before: '{"object":"list","data":[',
+      after: `],${ends}`,
+    });
+  }
+
+  respondToCodex(requestId: string): HttpResponse {
+    this.#codex ??= jsonDocument(listModelsForCodex(this.#group));
+    const { bytes, etag } = this.#codex;
+    return new SharedResponse(200, { ...JSON_TYPE, "x-request-id": requestId, etag }, bytes);
+  }
+}
+
+const JSON_TYPE = { "content-type": "application/json" };
+
+/** A change of the policy replaces the group. */
+const documentsByGroup = new WeakMap<PolicyGroup, ModelDocuments>();
+
+function lookUpDocuments(group: PolicyGroup): ModelDocuments {
+  const known = documentsByGroup.get(group) ?? new ModelDocuments(group);
+  documentsByGroup.set(group, known);
+  return known;
+}
+
+export function respondWithModels(group: PolicyGroup, page: ModelPage, requestId: string): HttpResponse {
+  return lookUpDocuments(group).respond(page, requestId);
+}
+
+/** Codex sends its version in the query, reads additional rows, and stores the `ETag`. */
+export function respondWithModelsForCodex(group: PolicyGroup, requestId: string): HttpResponse {
+  return lookUpDocuments(group).respondToCodex(requestId);
 }
 
 const PAGE_MODELS_MAX = 1_000;
@@ -77,13 +157,8 @@ export function readModelPage(query: URLSearchParams): ModelPage {
   };
 }
 
-/** Codex sends its version in the query, reads additional rows, and stores the `ETag`. */
-export function listModelsForCodex(group: PolicyGroup): ModelList & { models: CodexModel[] } {
+function listModelsForCodex(group: PolicyGroup): ModelList & { models: CodexModel[] } {
   return { ...listModels(group), models: codexModels(group) };
-}
-
-export function computeEtag(list: ModelList): { etag: string } {
-  return { etag: `"${Bun.hash.xxHash64(JSON.stringify(list)).toString(16)}"` };
 }
 
 export function getModel(group: PolicyGroup, id: string): ModelObject {

@@ -11,7 +11,7 @@ export class StaticDocument {
 
   constructor(bytes: Uint8Array, headers: Readonly<Record<string, string>>) {
     this.bytes = bytes;
-    this.etag = `"${Bun.hash.xxHash64(bytes).toString(16)}"`;
+    this.etag = computeEtag(bytes);
     this.#headers = { ...headers, etag: this.etag };
   }
 
@@ -20,6 +20,10 @@ export class StaticDocument {
     const isUnchanged = matchesEtag(requestHeaders.get("if-none-match"), this.etag);
     return new SharedResponse(isUnchanged ? 304 : 200, this.#headers, isUnchanged ? NO_BYTES : this.bytes);
   }
+}
+
+function computeEtag(bytes: Uint8Array): string {
+  return `"${Bun.hash.xxHash64(bytes).toString(16)}"`;
 }
 
 /** Clients may cache the document and must revalidate it. */
