@@ -1,7 +1,6 @@
 /** The checks of `doctor` about several nodes: clocks, versions, and the rights of the database role. */
 
 import { systemClock } from "../base/clock.ts";
-import { findRedisProblem } from "../nodes/redis-problem.ts";
 import type { Db } from "../store/engine/db.ts";
 import { isSharedServer, listMissingPrivileges } from "../store/engine/dialect.ts";
 import { findWaitingMigrations } from "../store/engine/migrate.ts";
@@ -19,6 +18,7 @@ import {
   type NodeRecord,
 } from "../store/nodes/nodes.ts";
 import { type Finding, failed, passed, warned } from "./finding.ts";
+import { findRedisProblem } from "./redis-problem.ts";
 import { count } from "./terminal.ts";
 
 const SET_ASIDE_SHOWN_MAX = 1_000;

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { PROCESSES_FOLDER, type Settings } from "../config/installation/environment.ts";
-import { listProcessNumbers } from "../nodes/machine-processes.ts";
+import { listProcessNumbers } from "../server/machine-processes.ts";
 import { type Finding, passed, warned } from "./finding.ts";
 
 /** Of the network namespace: a container has its own. Missing before Linux 5.14. */

@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import { PROCESSES_FOLDER, type Settings } from "../config/installation/environment.ts";
-import { askProcesses, askSocket, NOT_RUNNING } from "../nodes/machine-processes.ts";
+import { askProcesses, askSocket, NOT_RUNNING } from "../server/machine-processes.ts";
 
 const TIMEOUT_MS = 2_000;
 

@@ -1,7 +1,7 @@
 /** The other processes of this machine that serve the same port. */
 
 import { dirname } from "node:path";
-import { askProcesses, type ProcessResponse } from "../nodes/machine-processes.ts";
+import { askProcesses, type ProcessResponse } from "../server/machine-processes.ts";
 import type { ProcessContext } from "./process-context.ts";
 
 interface OtherProcesses<Response> {

@@ -6,8 +6,8 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { PROCESSES_FOLDER, type Settings } from "../../config/installation/environment.ts";
-import { listProcessNumbers } from "../../nodes/machine-processes.ts";
 import type { Log } from "../../observe/log.ts";
+import { listProcessNumbers } from "../../server/machine-processes.ts";
 import { buildEnvironment, PROGRAM_COMMAND } from "./program.ts";
 
 const SETTLEMENTS = "settlements";
