@@ -88,7 +88,9 @@ async function openLeases(
       else log.warn("coordinator_lost", { coordinator: coordinator.kind, reason });
     },
     onClosed: (coordinator, missing) =>
-      log.warn("limits_closed", { coordinator: coordinator.kind, missing: missing.join(" ") }),
+      missing === null
+        ? log.warn("minutes_closed", { coordinator: coordinator.kind })
+        : log.warn("limits_closed", { coordinator: coordinator.kind, missing: missing.join(" ") }),
     publish: (contact) => status.update({ coordinator: nameCoordinator(kind, contact) }),
   });
   closers.add(() => leases.stop());

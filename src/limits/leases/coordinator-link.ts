@@ -34,8 +34,8 @@ export interface CoordinatorLinkOptions {
   /** Called after each reply that was applied. */
   onReply(records: readonly LeasedRecord[]): void;
   onStateChange(state: CoordinatorState, reason: string): void;
-  /** The coordinator lends nothing, because these processes have not declared. */
-  onClosed(missing: readonly string[]): void;
+  /** The coordinator lends nothing, because these processes have not declared; null: no minutes. */
+  onClosed(missing: readonly string[] | null): void;
   /** `hasLeft` or `isClosed` has changed. Resolves when it is published, or the database does not respond. */
   onContactChange(): Promise<void>;
 }
@@ -262,7 +262,7 @@ export class CoordinatorLink implements RecordLink {
     this.#noteValid(sentMs);
     this.#noteResponse();
     call.apply(reply, nowMs, timing.contendedMs);
-    if (!reply.isOpen) this.#epochWatch.start();
+    this.#epochWatch.note(reply);
     onReply(call.records);
     for (const resolve of this.#idle.splice(0)) resolve();
     this.sendSoon();

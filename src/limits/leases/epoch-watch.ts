@@ -3,7 +3,7 @@
  * they hold, except those that have left it.
  */
 
-import type { LimitCoordinator } from "../coordinator/protocol.ts";
+import type { AskResult, LimitCoordinator } from "../coordinator/protocol.ts";
 import { type LeaseTimers, withDeadline } from "./lease-timers.ts";
 import type { LeaseTiming } from "./lease-timing.ts";
 
@@ -18,14 +18,20 @@ export interface EpochMembers {
 export interface EpochWatchOptions {
   readonly coordinator: LimitCoordinator;
   readonly process: string;
-  readonly timing: Pick<LeaseTiming, "beatMs" | "callMaxMs" | "closedReportMs" | "undeclaredMaxMs">;
+  readonly timing: Pick<
+    LeaseTiming,
+    "beatMs" | "callMaxMs" | "closedReportMs" | "undeclaredMaxMs" | "unknownUseMs"
+  >;
   readonly timers: LeaseTimers;
   monotonicMs(): number;
   listMembers(): Promise<EpochMembers>;
   hasUnknownUse(): boolean;
   isStopped(): boolean;
-  /** The coordinator lends nothing for some time already, because these processes have not declared. */
-  onClosed(missing: readonly string[]): void;
+  /**
+   * The coordinator lends nothing for some time already, because these processes have not declared. Null: it lends no
+   * minutes, because the use of a process that has ended is unknown.
+   */
+  onClosed(missing: readonly string[] | null): void;
   onOpen(): void;
 }
 
@@ -37,6 +43,7 @@ export class EpochWatch {
   #respondedMs: number | null = null;
   /** The processes that were reported. */
   #missing: string | null = null;
+  #minutesReportedMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: EpochWatchOptions) {
     this.#options = options;
@@ -45,6 +52,16 @@ export class EpochWatch {
   /** Reported as closed. */
   get isClosed(): boolean {
     return this.#missing !== null;
+  }
+
+  note({ isOpen, results }: { readonly isOpen: boolean; readonly results: readonly AskResult[] }): void {
+    const { monotonicMs, timing, onClosed } = this.#options;
+    if (!isOpen) this.start();
+    const nowMs = monotonicMs();
+    const areMinutesClosed = isOpen && results.some(({ kind }) => kind === "closed");
+    if (!areMinutesClosed || nowMs - this.#minutesReportedMs < timing.unknownUseMs) return;
+    this.#minutesReportedMs = nowMs;
+    onClosed(null);
   }
 
   start(): void {

@@ -50,8 +50,8 @@ export class ModelNode {
   #rows: ModelUse[] = [];
   isCutOff = false;
   contact: CoordinatorContact = "up";
-  /** The processes that it has reported as missing while the coordinator was closed. */
-  readonly closed: (readonly string[])[] = [];
+  /** The processes that it has reported as missing while the coordinator was closed; null: minutes were. */
+  readonly closed: (readonly string[] | null)[] = [];
   /** The node has started, and its row of the registry says what it counts limits with. */
   hasPublished = false;
   #diedMs: number | null = null;

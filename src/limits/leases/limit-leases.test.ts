@@ -371,6 +371,24 @@ describe("a killed node", () => {
   });
 });
 
+test("minutes that stay closed after a kill are reported once", async () => {
+  const { node, send, cluster, pass } = await setUp(2);
+  const subjects = [keySubject({ rpm: 100 })];
+  const [, killed] = cluster.nodes;
+  if (killed === undefined) throw new Error("there is no node");
+  cluster.kill(killed);
+  void cluster.startNode(killed.folder);
+  await pass(2_000);
+  for (const coordinator of cluster.coordinators) coordinator.loseState();
+  await pass(4_000);
+  for (let sent = 0; sent < 3; sent += 1)
+    expect((await send(node(0), { subjects })).outcome).not.toBe("served");
+  expect(node(0).closed).toEqual([null]);
+  await pass(70_000);
+  expect((await send(node(0), { subjects })).outcome).toBe("served");
+  expect(node(0).closed).toEqual([null]);
+});
+
 test("beside a node of an earlier version limits are lent; when it has ended, windows are read again", async () => {
   const older = { id: "of an earlier version", reachesCoordinator: true, hasLeft: false, isOlder: true };
   const { cluster, node, send, pass } = await setUp(2, [older]);

@@ -28,8 +28,8 @@ interface LimitLeasesOptions
   /** Resolves when all usage rows so far are stored. */
   flushUsage(): Promise<void>;
   onStateChange(coordinator: LimitCoordinator, state: CoordinatorState, reason: string): void;
-  /** The coordinator lends nothing, because these processes have not declared what they hold. */
-  onClosed(coordinator: LimitCoordinator, missing: readonly string[]): void;
+  /** The coordinator lends nothing, because these processes have not declared what they hold; null: no minutes. */
+  onClosed(coordinator: LimitCoordinator, missing: readonly string[] | null): void;
   /** Lets the other nodes know. Resolves when it is published, or the database does not respond. */
   publish(contact: CoordinatorContact): Promise<void>;
 }
