@@ -23,6 +23,7 @@ import {
 } from "./limits-over-nodes.ts";
 import { pythonKeepsConversation } from "./python-threads.ts";
 import { minuteHolds } from "./rate-limit-minute.ts";
+import { startWithSums } from "./start-with-sums.ts";
 import { guidesWork } from "./tool-guides.ts";
 import { windowsHold } from "./windows-over-nodes.ts";
 
@@ -103,6 +104,11 @@ const CHECKS: readonly LongCheck[] = [
     name: "nodes-windows",
     promise: "a window of hours counts what killed and stopped nodes have used",
     run: windowsHold,
+  },
+  {
+    name: "nodes-start",
+    promise: "a third node starts with 1.4 million sums of usage as without, and others do not pause",
+    run: startWithSums,
   },
   {
     name: "identity-keycloak",
