@@ -3,7 +3,7 @@
 import type { Rejection } from "../errors.ts";
 import { isRecord } from "../json-fields.ts";
 import { invalidArgument } from "./google-rejection.ts";
-import { isSignatureOf, signedCall } from "./signatures.ts";
+import { isSignatureFor, signedCall } from "./signatures.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -127,7 +127,7 @@ function checkSignatures(contents: readonly Json[], { isStrict, seed }: Signatur
           );
         continue;
       }
-      if (!isSignatureOf(seed, thoughtSignature, signedCall(String(call.name), call.args)))
+      if (!isSignatureFor(seed, thoughtSignature, signedCall(String(call.name), call.args)))
         return invalidArgument("Corrupted thought signature.");
     }
   }
@@ -139,7 +139,7 @@ function isTextSigned(parts: readonly Json[], seed: number): boolean {
   const texts = parts.filter(({ text, thought }) => typeof text === "string" && thought !== true);
   const whole = texts.map(({ text }) => text).join("");
   return texts.every(
-    ({ thoughtSignature: signature }) => signature === undefined || isSignatureOf(seed, signature, whole),
+    ({ thoughtSignature: signature }) => signature === undefined || isSignatureFor(seed, signature, whole),
   );
 }
 

@@ -14,7 +14,7 @@ export function sign(seed: number, content: string): string {
   return Buffer.from(`${KIND}${computeHash(seed, content).toString(16)}`).toString("base64");
 }
 
-export function isSignatureOf(seed: number, signature: unknown, content: string): boolean {
+export function isSignatureFor(seed: number, signature: unknown, content: string): boolean {
   return signature === PLACEHOLDER || signature === sign(seed, content);
 }
 

@@ -30,14 +30,14 @@ function blockObject(block: MessageBlock): object {
       return searchResult(block);
     case "text": {
       const { type, text, citedUrl } = block;
-      return { type, text, ...(citedUrl === undefined ? {} : { citations: [citationOf(citedUrl)] }) };
+      return { type, text, ...(citedUrl === undefined ? {} : { citations: [buildCitation(citedUrl)] }) };
     }
     default:
       return block;
   }
 }
 
-function citationOf(url: string): object {
+function buildCitation(url: string): object {
   return {
     type: "web_search_result_location",
     url,
@@ -131,7 +131,7 @@ function* blockEvents({ call }: PlannedMessage, block: MessageBlock, index: numb
       for (const text of splitText(block.text, call.behaviour.events))
         yield delta({ type: "text_delta", text }, text, LANE.text);
       if (block.citedUrl !== undefined)
-        yield delta({ type: "citations_delta", citation: citationOf(block.citedUrl) }, "", LANE.text);
+        yield delta({ type: "citations_delta", citation: buildCitation(block.citedUrl) }, "", LANE.text);
       break;
     case "thinking":
       yield start({ type: "thinking", thinking: "", signature: "" });

@@ -106,7 +106,7 @@ export class SimulatedSocket {
     if (stringField(fields, "type") !== "response.create") {
       return invalid("type", "The only message known here is 'response.create'.");
     }
-    const lane = this.#laneOf(fields);
+    const lane = this.#openLane(fields);
     if ("kind" in lane) return lane;
     if (lane.waiting.length >= WAITING_MAX) {
       return createRejection(429, { message: "Too many requests wait on this lane.", code: "slow_down" });
@@ -116,7 +116,7 @@ export class SimulatedSocket {
     return null;
   }
 
-  #laneOf(fields: JsonFields): Lane | Rejection {
+  #openLane(fields: JsonFields): Lane | Rejection {
     const streamIdField = fields.get("stream_id");
     const name = streamIdField === undefined ? null : (stringField(fields, "stream_id") ?? "");
     if (name !== null && !LANE_NAME.test(name)) {

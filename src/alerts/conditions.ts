@@ -170,10 +170,10 @@ const CONDITIONS: { readonly [Rule in AlertRule]: Condition<SettingsOfRule<Rule>
 };
 
 export function findConditions(view: AlertView, rules: AlertRuleSettings): AlertCondition[] {
-  return ALERT_RULES.flatMap((rule) => findOf(rule, view, rules));
+  return ALERT_RULES.flatMap((rule) => findRuleConditions(rule, view, rules));
 }
 
-function findOf<Rule extends AlertRule>(
+function findRuleConditions<Rule extends AlertRule>(
   rule: Rule,
   view: AlertView,
   rules: AlertRuleSettings,

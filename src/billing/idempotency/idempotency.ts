@@ -11,8 +11,8 @@ import { SealError, seal, unseal } from "../../secrets/seal.ts";
 import type { Db } from "../../store/engine/db.ts";
 import {
   claimIdempotency,
-  endIdempotencyOf,
   endOrphanedIdempotency,
+  endProcessIdempotency,
   finishIdempotency,
   forgetIdempotency,
   type IdempotencyClaim,
@@ -102,7 +102,7 @@ export class Idempotency {
   async endOrphanedClaims(silentIds: readonly string[] = []): Promise<number> {
     const { db, processId } = this.#options;
     let ended = await endOrphanedIdempotency(db, processId);
-    for (const id of silentIds) ended += await endIdempotencyOf(db, id);
+    for (const id of silentIds) ended += await endProcessIdempotency(db, id);
     return ended;
   }
 

@@ -64,11 +64,11 @@ export class UnsyncedSegments {
   }
 
   async #rewrite({ number, file }: Segment): Promise<void> {
-    const { dir, buildPath: pathOf, isNeeded } = this.#options;
+    const { dir, buildPath, isNeeded } = this.#options;
     const content = file.content();
     const { damage, torn } = readSegment(content);
     if (damage !== null || torn > 0) throw new Error("a part of the journal was lost");
-    const path = pathOf(number);
+    const path = buildPath(number);
     const copy = `${path}.new`;
     try {
       await writeSynced(copy, content);

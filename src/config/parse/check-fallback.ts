@@ -168,7 +168,7 @@ class FallbackChecker {
     return [
       ...rule("target", findMissingInterfaces),
       ...rule(step.pay === null ? "target" : "pay", ({ to }) =>
-        chargeOf(step, to.group) === "none" || this.#findTerms(to).price !== null
+        resolveCharge(step, to.group) === "none" || this.#findTerms(to).price !== null
           ? null
           : `has no price for ${to.model.id}, and the step charges. Set a price in models[].price or in billing.model_prices of the group "${to.group.name}".`,
       ),
@@ -186,7 +186,7 @@ class FallbackChecker {
       }),
       ...rule(step.pay === null ? "target" : "pay", ({ from, to }) => {
         const key = this.#keysWithoutUser.get(from.group.id);
-        if (key === undefined || chargeOf(step, to.group) === "none") return null;
+        if (key === undefined || resolveCharge(step, to.group) === "none") return null;
         return `charges, and the group "${from.group.name}" has the key "${key}" without a user: ${NO_PAYER}. Give the key a user, or set fallback: deny for it.`;
       }),
     ];
@@ -269,15 +269,15 @@ export function hasChargingStep(
   models: readonly ModelRecord[],
 ): boolean {
   const ownSteps = group.fallback.some((step) =>
-    groups.some((target) => target.id === step.group && chargeOf(step, target) !== "none"),
+    groups.some((target) => target.id === step.group && resolveCharge(step, target) !== "none"),
   );
   const modelSteps = models.filter(({ id }) => group.models.includes(id)).flatMap(({ fallback }) => fallback);
-  return ownSteps || modelSteps.some((step) => chargeOf(step, group) !== "none");
+  return ownSteps || modelSteps.some((step) => resolveCharge(step, group) !== "none");
 }
 
 const FIELD_NAMES = { pay: "pay", maxPrice: "max_price", leaveAfterMs: "leave_after" } as const;
 
-function chargeOf({ pay }: FallbackStep, target: GroupRecord) {
+function resolveCharge({ pay }: FallbackStep, target: GroupRecord) {
   return pay ?? target.billing.charge;
 }
 

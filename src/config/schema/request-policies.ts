@@ -20,7 +20,7 @@ import { count } from "./limits.ts";
 const UNRESTRICTED = "unrestricted";
 
 /** The list must name something: an empty one would allow nothing. */
-function namesOf<Element extends z.ZodType>(element: Element, noun: string) {
+function nonEmptyList<Element extends z.ZodType>(element: Element, noun: string) {
   return z.array(element).min(1, { error: `a list with at least one ${noun}` });
 }
 
@@ -57,7 +57,7 @@ const effort = describeFields({
 });
 const tools = describeFields({
   deny: {
-    is: namesOf(z.enum(TOOL_KINDS), "kind of tool"),
+    is: nonEmptyList(z.enum(TOOL_KINDS), "kind of tool"),
     means:
       "kinds of tools of vendors, in every dialect: `web_search` is also `googleSearch` and `web_search_options`. Tools of unknown types are denied as well; functions of the client never are",
   },
@@ -99,13 +99,13 @@ export const requestPolicy = describeFields({
     means: "whether owners of keys may choose the policy for their own keys",
   },
   models: {
-    is: namesOf(modelPattern, "model").optional(),
+    is: nonEmptyList(modelPattern, "model").optional(),
     means: "the models that may be called, of those that the group publishes",
     leftOut: "all models of the group",
     also: "a `*` at the end matches the rest; each matches one of `models`",
   },
   networks: {
-    is: namesOf(network, "network").optional(),
+    is: nonEmptyList(network, "network").optional(),
     means: "the networks that requests may come from",
     leftOut: "any network",
   },
@@ -113,7 +113,7 @@ export const requestPolicy = describeFields({
   output_tokens: { is: outputTokens.optional(), means: "the size of the output", leftOut: UNRESTRICTED },
   effort: { is: effort.optional(), means: "the effort of reasoning", leftOut: UNRESTRICTED },
   service_tiers: {
-    is: namesOf(tier, "service tier").optional(),
+    is: nonEmptyList(tier, "service tier").optional(),
     means: "the service tiers that a request may name; others are rejected. `speed` of Messages is one, too",
     leftOut: UNRESTRICTED,
   },

@@ -38,7 +38,7 @@ export const adminConfigRoutes = {
     }),
     serviceScope: "config.apply",
     run: ({ files }, input) =>
-      files.run({ kind: "plan", ...input.body, ...permitOf(input.actor) }, changeAuthor(input)),
+      files.run({ kind: "plan", ...input.body, ...buildCallerPermit(input.actor) }, changeAuthor(input)),
   }),
   "admin.config.apply": forAdminsAndServices({
     method: "POST",
@@ -57,7 +57,7 @@ export const adminConfigRoutes = {
       ),
     }),
     async run({ files, gateway }, input) {
-      const operation = { kind: "apply", ...input.body, ...permitOf(input.actor) } as const;
+      const operation = { kind: "apply", ...input.body, ...buildCallerPermit(input.actor) } as const;
       const response = await files.run(operation, changeAuthor(input));
       await gateway.policy.refresh();
       return response;
@@ -65,6 +65,6 @@ export const adminConfigRoutes = {
   }),
 };
 
-function permitOf(caller: ApiCaller): { permit?: PlanPermit } {
+function buildCallerPermit(caller: ApiCaller): { permit?: PlanPermit } {
   return caller.kind === "service" ? { permit: buildPermit(caller.account.scopes) } : {};
 }

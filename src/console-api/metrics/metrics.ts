@@ -111,7 +111,7 @@ function accountFamilies({
     labels: { account: account.name },
     report: dispatcher.pool.report(account),
   }));
-  const nameOf = (id: string) => accounts.get(id)?.name ?? null;
+  const findAccountName = (id: string) => accounts.get(id)?.name ?? null;
   return [
     samples(
       "gateway_account_requests_total",
@@ -130,7 +130,7 @@ function accountFamilies({
       ),
     ),
     labelledHistogram("gateway_upstream_seconds", requestMetrics.upstream, (id) => {
-      const account = nameOf(id);
+      const account = findAccountName(id);
       return account === null ? null : { account };
     }),
     samples(

@@ -122,11 +122,11 @@ export class OutputCounter implements TextSink {
 
   #switchTo(channel: number): void {
     if (this.#pendingTexts.size >= PENDING_TEXTS_MAX) this.#endTexts();
-    this.#currentText = this.#textOf(channel);
+    this.#currentText = this.#openPendingText(channel);
     this.#currentChannel = channel;
   }
 
-  #textOf(channel: number): PendingText {
+  #openPendingText(channel: number): PendingText {
     let text = this.#pendingTexts.get(channel);
     if (text === undefined) {
       text = new PendingText();
@@ -183,7 +183,7 @@ export class OutputCounter implements TextSink {
     const texts = [...this.#pendingTexts];
     this.#clearPending();
     for (const [channel, text] of texts) {
-      const ended = this.#textOf(isReasoning(channel) ? ENDED_REASONING : ENDED_OUTPUT);
+      const ended = this.#openPendingText(isReasoning(channel) ? ENDED_REASONING : ENDED_OUTPUT);
       text.moveTo(ended);
     }
     for (const text of this.#pendingTexts.values()) this.#pendingBytes += text.length;

@@ -192,7 +192,7 @@ export class TranslatedReader implements StreamReader {
     const { sink } = this.#options;
     if (sink === null) return;
     const json = jsonString(text);
-    const channel = channelOf(this.#item);
+    const channel = chooseChannel(this.#item);
     if (kind === "whole") sink.addWhole(json, 1, json.length - 1, channel);
     else sink.add(json, 1, json.length - 1, channel);
   }
@@ -245,7 +245,7 @@ const REASONING_CHANNEL = reasoningChannel(1);
 const REFUSAL_CHANNEL = 2;
 const INPUT_CHANNEL = 3;
 
-function channelOf(item: StartedItem | null): number {
+function chooseChannel(item: StartedItem | null): number {
   switch (item?.kind) {
     case "reasoning":
       return REASONING_CHANNEL;

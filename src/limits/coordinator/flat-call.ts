@@ -51,25 +51,25 @@ function flattenRecords(records: readonly RecordRef[]): FlatRecords {
 }
 
 export function flattenExchange({ records, items, asks }: ExchangeCall): FlatExchange {
-  const itemsOf: number[][] = records.map(() => []);
-  const refundsOf: number[][] = records.map(() => []);
+  const itemsByRecord: number[][] = records.map(() => []);
+  const refundsByRecord: number[][] = records.map(() => []);
   for (const { record, meter, used, refunds, returned, confirms } of items) {
-    itemsOf[record]?.push(meter + 1, used, returned, confirms);
-    for (const [bucketNo, amount] of refunds) refundsOf[record]?.push(meter + 1, bucketNo, amount);
+    itemsByRecord[record]?.push(meter + 1, used, returned, confirms);
+    for (const [bucketNo, amount] of refunds) refundsByRecord[record]?.push(meter + 1, bucketNo, amount);
   }
-  const wantsOf = asks.map(({ wants }) =>
+  const wantsByAsk = asks.map(({ wants }) =>
     wants.flatMap(({ record, meter, least, need, most }) => [record + 1, meter + 1, least, need, most]),
   );
   return {
     ...flattenRecords(records),
-    items: itemsOf.flat(),
-    itemEnds: listEnds(itemsOf),
-    refunds: refundsOf.flat(),
-    refundEnds: listEnds(refundsOf),
+    items: itemsByRecord.flat(),
+    itemEnds: listEnds(itemsByRecord),
+    refunds: refundsByRecord.flat(),
+    refundEnds: listEnds(refundsByRecord),
     modes: asks.map(({ mode }) => MODES.indexOf(mode)),
     keys: asks.map(({ key }) => key),
-    wants: wantsOf.flat(),
-    wantEnds: listEnds(wantsOf),
+    wants: wantsByAsk.flat(),
+    wantEnds: listEnds(wantsByAsk),
   };
 }
 

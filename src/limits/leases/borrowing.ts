@@ -223,13 +223,13 @@ class BorrowPart implements AskSource {
   }
 
   #isLacking(holding: RecordHolding): boolean {
-    const amount = holding.amountOf(this.#borrowing.terms.amounts);
+    const amount = holding.computeNeed(this.#borrowing.terms.amounts);
     return amount > 0 && holding.idle < amount;
   }
 
   #buildWant(holding: RecordHolding, indexOf: RecordIndex): MeterWant {
     const { leastNano, amounts } = this.#borrowing.terms;
-    const need = holding.amountOf(amounts) - Math.max(0, holding.idle);
+    const need = holding.computeNeed(amounts) - Math.max(0, holding.idle);
     const isCapped = this.#final !== "none" && holding.unit === "nano";
     const least = isCapped ? Math.min(need, Math.max(0, leastNano - Math.max(0, holding.idle))) : need;
     const later =
@@ -263,7 +263,7 @@ class BorrowPart implements AskSource {
     this.#returnSlots();
     const { leastNano, amounts } = this.#borrowing.terms;
     const isMoney = lacking?.holding.unit === "nano";
-    if (isMoney && this.#final === "none" && leastNano < lacking.holding.amountOf(amounts)) {
+    if (isMoney && this.#final === "none" && leastNano < lacking.holding.computeNeed(amounts)) {
       this.#final = "due";
       this.#status = "new";
       return;

@@ -113,7 +113,7 @@ export class Holding<Owner extends HoldingOwner = HoldingOwner> {
   }
 
   /** What a request needs of it. One that is larger than the limit needs all of it. */
-  amountOf(amounts: Amounts): number {
+  computeNeed(amounts: Amounts): number {
     if (this.max === Number.POSITIVE_INFINITY) return 0;
     return this.kind === "slots" ? 1 : Math.min(amounts[this.unit], this.max);
   }

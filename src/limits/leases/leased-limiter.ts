@@ -59,7 +59,7 @@ export class LeasedLimiter implements Limiter {
     for (const state of limited)
       for (const { holdings } of state.records)
         for (const holding of holdings) {
-          const amount = holding.amountOf(amounts);
+          const amount = holding.computeNeed(amounts);
           if (fits(holding, amount, nowMs)) continue;
           shortage = laterShortage(shortage, describeShortage(holding, amount, nowMs));
           if (!mayBorrow(holding, nowMs)) mayGrow = false;
@@ -74,7 +74,7 @@ export class LeasedLimiter implements Limiter {
     for (const { records } of subjects)
       for (const { holdings } of records)
         for (const holding of holdings) {
-          const amount = holding.amountOf(amounts);
+          const amount = holding.computeNeed(amounts);
           const batch = amount === 0 ? null : holding.take(amount, nowMs);
           if (holding.kind !== "slots")
             shares.push({ holding, unit: holding.unit, amount, atMs: nowMs, batch });
@@ -93,7 +93,7 @@ export class LeasedLimiter implements Limiter {
       for (const { holdings } of this.#subjects.find(subject)?.records ?? []) {
         for (const holding of holdings) {
           if (holding.kind === "slots") continue;
-          const amount = holding.amountOf(extra);
+          const amount = holding.computeNeed(extra);
           if (!fits(holding, amount, nowMs))
             shortage = laterShortage(shortage, describeShortage(holding, amount, nowMs));
         }
@@ -120,7 +120,7 @@ export class LeasedLimiter implements Limiter {
     let shortage: Shortage | null = null;
     for (const { holdings } of (state ?? this.#subjects.findOrOpen(subject))?.records ?? []) {
       for (const holding of holdings) {
-        const amount = holding.amountOf(amounts);
+        const amount = holding.computeNeed(amounts);
         const { known, idle } = holding;
         const mayFit = holding.max > 0 && (known === null || idle + known.free >= amount);
         if (!mayFit && !fits(holding, amount, nowMs))

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { wholePart } from "../../base/parts.ts";
 import type { OutgoingRequest } from "./contract.ts";
-import { encodeHead, findHeadFault, buildHead as headPartsOf } from "./request-head.ts";
+import { encodeHead, findHeadFault, buildHead } from "./request-head.ts";
 
 const target = { origin: "http://127.0.0.1:1", hostHeader: null, tls: null };
 const request = (given: Partial<OutgoingRequest>): OutgoingRequest => ({
@@ -14,9 +14,9 @@ const request = (given: Partial<OutgoingRequest>): OutgoingRequest => ({
 });
 
 const headOf = (asked: OutgoingRequest, hostLine: string) =>
-  Buffer.from(encodeHead(headPartsOf(asked, hostLine))).toString("latin1");
+  Buffer.from(encodeHead(buildHead(asked, hostLine))).toString("latin1");
 
-const startOf = (asked: OutgoingRequest) => headPartsOf(asked, "host: h\r\n").start;
+const startOf = (asked: OutgoingRequest) => buildHead(asked, "host: h\r\n").start;
 const body = wholePart(Buffer.from("{}"));
 
 describe("a request head", () => {

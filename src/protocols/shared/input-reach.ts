@@ -317,11 +317,11 @@ class InputReachWalk {
 
   #readItemType(value: number): void {
     if (this.#body[value] === QUOTE) this.#isReference = false;
-    if (this.#section === "input" && this.#isOneOf(ITEM_REFERENCE, value)) this.#reach.namesKept = true;
+    if (this.#section === "input" && this.#isStringAmong(ITEM_REFERENCE, value)) this.#reach.namesKept = true;
   }
 
   #readToolType(type: number): void {
-    if (this.#isOneOf(CLIENT_TOOLS, type)) return;
+    if (this.#isStringAmong(CLIENT_TOOLS, type)) return;
     this.#reach.hostsTools = true;
     if (this.#body[type] !== QUOTE) return;
     const end = stringEnd(this.#body, type + 1, this.#body.length, type);
@@ -329,7 +329,7 @@ class InputReachWalk {
     if (text !== null && classifyToolType(text) === "web_search") this.#reach.searchesWeb = true;
   }
 
-  #isOneOf(names: WantedFields<string>, open: number): boolean {
+  #isStringAmong(names: WantedFields<string>, open: number): boolean {
     if (this.#body[open] !== QUOTE) return false;
     const end = stringEnd(this.#body, open + 1, this.#body.length, open);
     return end > 0 && wantedString(this.#body, open, end, names) !== undefined;

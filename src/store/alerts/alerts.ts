@@ -4,7 +4,7 @@ import { z } from "zod";
 import { ALERT_RULES, type AlertRule } from "../../records/alert-rules.ts";
 import { type Db, placeholder, type Row, transaction } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
-import { integer, integerOrNull, json, oneOf, text, textOrNull } from "../engine/row.ts";
+import { enumText, integer, integerOrNull, json, text, textOrNull } from "../engine/row.ts";
 import { choice, rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 
@@ -240,7 +240,7 @@ function toAlert(row: Row): AlertRecord {
   const later = textOrNull(row, "later_rule");
   return {
     id: text(row, "id"),
-    rule: later !== null && isLaterRule(later) ? later : oneOf(row, "rule", FIRST_RULES),
+    rule: later !== null && isLaterRule(later) ? later : enumText(row, "rule", FIRST_RULES),
     subject: text(row, "subject"),
     node: text(row, "node").slice(later === null ? 0 : LATER_NODE.length),
     message: text(row, "message"),

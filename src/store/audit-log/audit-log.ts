@@ -9,7 +9,7 @@ import { z } from "zod";
 import { nextTurn } from "../../base/next-turn.ts";
 import type { FieldChange } from "../../records/policy.ts";
 import { type Db, placeholder, type Row, type SqlValue, transaction } from "../engine/db.ts";
-import { integer, json, oneOf, text, textOrNull } from "../engine/row.ts";
+import { enumText, integer, json, text, textOrNull } from "../engine/row.ts";
 import { contains, likeText } from "../engine/search.ts";
 
 export const CHANGE_ACTOR_KINDS = ["user", "service", "cli", "file", "system"] as const;
@@ -89,7 +89,7 @@ function storedKind({ kind }: ChangeActor): (typeof STORED_KINDS)[number] {
 }
 
 function readKind(row: Row): ChangeActor["kind"] {
-  const stored = oneOf(row, "actor_kind", STORED_KINDS);
+  const stored = enumText(row, "actor_kind", STORED_KINDS);
   return stored === "system" && textOrNull(row, "actor_id") !== null ? "service" : stored;
 }
 

@@ -3,12 +3,12 @@
 import { CAPTURE_MODES, type CaptureMode, type KeyCapture } from "../../records/capture.ts";
 import { type Db, type Row, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
-import { integer, oneOf } from "../engine/row.ts";
+import { enumText, integer } from "../engine/row.ts";
 
 /** Reads the columns `capture_mode`, `capture_remaining` and `capture_until_ms`. */
 export function toKeyCapture(row: Row): KeyCapture {
   return {
-    mode: row.capture_mode === null ? null : oneOf<CaptureMode>(row, "capture_mode", CAPTURE_MODES),
+    mode: row.capture_mode === null ? null : enumText<CaptureMode>(row, "capture_mode", CAPTURE_MODES),
     remaining: integer(row, "capture_remaining"),
     untilMs: integer(row, "capture_until_ms"),
   };

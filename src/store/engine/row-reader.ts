@@ -6,7 +6,7 @@
 import type { z } from "zod";
 import { snakeCase } from "../../base/name-case.ts";
 import { compile } from "./compile-fields.ts";
-import { flag, json, nano, oneOf } from "./row.ts";
+import { enumText, flag, json, nano } from "./row.ts";
 import type { Row, SqlValue } from "./transaction.ts";
 
 type ColumnReader<Value> = (row: Row, column: string) => Value;
@@ -49,7 +49,7 @@ export function recordColumns<Readers extends FieldReaders>(readers: Readers): R
 }
 
 export function choice<T extends string>(allowed: readonly T[]): ColumnReader<T> {
-  return (row, column) => oneOf(row, column, allowed);
+  return (row, column) => enumText(row, column, allowed);
 }
 
 export function parsedJson<T>(schema: z.ZodType<T>): ColumnReader<T> {

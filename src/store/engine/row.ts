@@ -40,7 +40,7 @@ export function flag(row: Row, column: string): boolean {
   return integer(row, column) !== 0;
 }
 
-export function oneOf<T extends string>(row: Row, column: string, allowed: readonly T[]): T {
+export function enumText<T extends string>(row: Row, column: string, allowed: readonly T[]): T {
   const value = row[column];
   return allowed.find((one) => one === value) ?? throwCorrupt(row, column, `one of ${allowed.join(", ")}`);
 }

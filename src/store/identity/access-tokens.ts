@@ -1,7 +1,7 @@
 /** Personal access tokens. The store has only their digests; the token itself is shown once. */
 
 import type { Db } from "../engine/db.ts";
-import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
+import { enumText, integer, integerOrNull, text } from "../engine/row.ts";
 import { choice, rowReader } from "../engine/row-reader.ts";
 import { type Owner, toOwner } from "./sessions.ts";
 
@@ -88,7 +88,7 @@ export async function deleteAccessToken(
 ): Promise<Pick<AccessTokenRecord, "name" | "scope"> | null> {
   const [row] = await db.sql`
     DELETE FROM access_token WHERE id = ${id} AND user_id = ${userId} RETURNING name, scope`;
-  return row === undefined ? null : { name: text(row, "name"), scope: oneOf(row, "scope", TOKEN_SCOPES) };
+  return row === undefined ? null : { name: text(row, "name"), scope: enumText(row, "scope", TOKEN_SCOPES) };
 }
 
 /** The owner of a token; null if the token does not exist. */

@@ -13,7 +13,7 @@ import {
   type UserStatus,
 } from "../../records/user.ts";
 import type { Db } from "../engine/db.ts";
-import { flag, oneOf, text } from "../engine/row.ts";
+import { enumText, flag, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { GROUP_MEMBERS, replaceMembers } from "../policy/memberships.ts";
 
@@ -52,9 +52,9 @@ export async function readGrants(
         userId,
         {
           provider: text(row, "provider"),
-          role: row.granted_role === null ? null : oneOf(row, "granted_role", ROLES),
-          localRole: oneOf(row, "local_role", ROLES),
-          localStatus: row.local_status === null ? null : oneOf(row, "local_status", USER_STATUSES),
+          role: row.granted_role === null ? null : enumText(row, "granted_role", ROLES),
+          localRole: enumText(row, "local_role", ROLES),
+          localStatus: row.local_status === null ? null : enumText(row, "local_status", USER_STATUSES),
           isDeactivated: row.is_active !== null && !flag(row, "is_active"),
           groups: granted.map((group) => text(group, "group_id")),
           sharedGroups: new Set(shared.map((group) => text(group, "group_id"))),

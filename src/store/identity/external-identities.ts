@@ -3,7 +3,7 @@
 import type { Role } from "../../records/user.ts";
 import { orDuplicate } from "../engine/conflict.ts";
 import { type Db, placeholder, type SqlValue } from "../engine/db.ts";
-import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
+import { enumText, integer, integerOrNull, text } from "../engine/row.ts";
 import { rowReader } from "../engine/row-reader.ts";
 import { contains } from "../engine/search.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -108,7 +108,7 @@ export async function listIdentities(
     ...toIdentity(row),
     email: text(row, "email"),
     suspendedKeys: integer(row, "suspended_keys"),
-    pushed: row.pushed === null ? "no" : oneOf(row, "pushed", PUSHED_STATES),
+    pushed: row.pushed === null ? "no" : enumText(row, "pushed", PUSHED_STATES),
   }));
 }
 

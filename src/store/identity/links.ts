@@ -1,7 +1,7 @@
 /** One-time links that expire. The store has only the digest of their token. */
 
 import type { Db } from "../engine/db.ts";
-import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
+import { enumText, integer, text, textOrNull } from "../engine/row.ts";
 import { choice, rowReader } from "../engine/row-reader.ts";
 import { readRole, roleColumns } from "./role-column.ts";
 
@@ -90,7 +90,7 @@ export async function deleteLink(db: Db, id: string): Promise<Pick<LinkRecord, "
     DELETE FROM one_time_link WHERE id = ${id} AND used_at_ms IS NULL RETURNING purpose, email`;
   return row === undefined
     ? null
-    : { purpose: oneOf(row, "purpose", LINK_PURPOSES), email: text(row, "email") };
+    : { purpose: enumText(row, "purpose", LINK_PURPOSES), email: text(row, "email") };
 }
 
 /** Deletes the links that would still sign in after a password change. */

@@ -5,13 +5,13 @@
 
 import type { Role } from "../../records/user.ts";
 import type { Row } from "../engine/db.ts";
-import { flag, oneOf } from "../engine/row.ts";
+import { enumText, flag } from "../engine/row.ts";
 
 const STORED_ROLES = ["admin", "user"] as const;
 
 /** Requires the columns `role` and `is_auditor`. */
 export function readRole(row: Row): Role {
-  const role = oneOf(row, "role", STORED_ROLES);
+  const role = enumText(row, "role", STORED_ROLES);
   return role === "user" && flag(row, "is_auditor") ? "auditor" : role;
 }
 

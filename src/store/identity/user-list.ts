@@ -3,7 +3,7 @@
 import type { Nano } from "../../money/nano.ts";
 import { type Role, USER_STATUSES, type UserStatus } from "../../records/user.ts";
 import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
-import { flag, integer, integerOrNull, nano, oneOf, text } from "../engine/row.ts";
+import { enumText, flag, integer, integerOrNull, nano, text } from "../engine/row.ts";
 import { rowReader } from "../engine/row-reader.ts";
 import { contains } from "../engine/search.ts";
 import { selectIn } from "../engine/select-in.ts";
@@ -126,7 +126,7 @@ function toListedUser(row: Row, keys: number, use: UsageSums | undefined): Liste
     id: text(row, "id"),
     email: text(row, "email"),
     role: readRole(row),
-    status: oneOf(row, "status", USER_STATUSES),
+    status: enumText(row, "status", USER_STATUSES),
     createdAtMs: integer(row, "created_at_ms"),
     signedInAtMs: integerOrNull(row, "signed_in_at_ms"),
     hasPassword: flag(row, "has_password"),

@@ -10,7 +10,7 @@ import {
 import { orDuplicate, rejectReferenced, StoreConflict } from "../engine/conflict.ts";
 import { type Db, type Row, snapshot, transaction } from "../engine/db.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
-import { integer, oneOf, text, textOrNull } from "../engine/row.ts";
+import { enumText, integer, text, textOrNull } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { callerLimits, callerLimitsText } from "../policy/limits-column.ts";
 import { deleteMembers, GROUP_MEMBERS, readMembers } from "../policy/memberships.ts";
@@ -190,7 +190,7 @@ function toUser(
     id,
     email: text(row, "email"),
     role: readLocalRole(readRole(row), grants),
-    status: readLocalStatus(oneOf(row, "status", USER_STATUSES), grants),
+    status: readLocalStatus(enumText(row, "status", USER_STATUSES), grants),
     passwordHash: textOrNull(row, "password_hash"),
     limits: callerLimits(row, "limits"),
     groups: selectLocalGroups(members.get(id) ?? [], grants),

@@ -1,7 +1,7 @@
 /** Idempotency records: one row for each caller and idempotency key. */
 
 import type { Db } from "../engine/db.ts";
-import { integer, integerOrNull, oneOf, text, textOrNull } from "../engine/row.ts";
+import { enumText, integer, integerOrNull, text, textOrNull } from "../engine/row.ts";
 
 export interface IdempotencyClaim {
   /** The API key id that the token belongs to. */
@@ -57,7 +57,7 @@ export async function claimIdempotency(
     fingerprint: text(row, "fingerprint"),
     requestId: text(row, "request_id"),
     atMs: integer(row, "at_ms"),
-    state: oneOf(row, "state", STATES),
+    state: enumText(row, "state", STATES),
     response:
       status === null || body === null ? null : { status, body, contentType: text(row, "content_type") },
   };
@@ -95,7 +95,7 @@ export async function endOrphanedIdempotency(db: Db, self: string): Promise<numb
 }
 
 /** The same for the requests of one process. If it continues, it still stores their responses. */
-export async function endIdempotencyOf(db: Db, processId: string): Promise<number> {
+export async function endProcessIdempotency(db: Db, processId: string): Promise<number> {
   const ended = await db.sql`
     UPDATE idempotency SET state = 'done' WHERE state = 'running' AND process_id = ${processId} RETURNING token`;
   return ended.length;

@@ -1,7 +1,7 @@
 /** Idempotency keys of orders that move money or grant plans: one row for each key, for all kinds of orders. */
 
 import type { Db } from "../engine/db.ts";
-import { oneOf } from "../engine/row.ts";
+import { enumText } from "../engine/row.ts";
 
 const MONEY_ORDER_KINDS = ["entry", "plan"] as const;
 export type MoneyOrderKind = (typeof MONEY_ORDER_KINDS)[number];
@@ -22,5 +22,5 @@ export async function claimMoneyOrder(
     ON CONFLICT (idempotency_key) DO UPDATE SET kind = money_order.kind
     RETURNING kind`;
   if (row === undefined) throw new Error("A claim returned no row.");
-  return oneOf(row, "kind", MONEY_ORDER_KINDS);
+  return enumText(row, "kind", MONEY_ORDER_KINDS);
 }

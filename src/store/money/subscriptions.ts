@@ -5,7 +5,7 @@ import { StoreConflict } from "../engine/conflict.ts";
 import { type Db, placeholder, type Row, transaction } from "../engine/db.ts";
 import { lockClause, lockIn } from "../engine/dialect.ts";
 import { bumpKeyRevision } from "../engine/revisions.ts";
-import { integer, integerOrNull, oneOf, text } from "../engine/row.ts";
+import { enumText, integer, integerOrNull, text } from "../engine/row.ts";
 import { selectIn } from "../engine/select-in.ts";
 import { planWindows } from "./plans.ts";
 
@@ -132,9 +132,9 @@ function toSubscription(row: Row): SubscriptionRecord {
     planId: text(row, "plan_id"),
     startsAtMs: integer(row, "starts_at_ms"),
     endsAtMs: integerOrNull(row, "ends_at_ms"),
-    renews: oneOf(row, "renews", RENEWALS),
+    renews: enumText(row, "renews", RENEWALS),
     priority: integer(row, "priority"),
-    status: oneOf(row, "status", STATUSES),
+    status: enumText(row, "status", STATUSES),
     createdAtMs: integer(row, "created_at_ms"),
   };
 }

@@ -10,12 +10,12 @@ import { compile } from "../engine/compile-fields.ts";
 import { type Db, placeholder, type Row, type SqlValue } from "../engine/db.ts";
 import { insertRows } from "../engine/insert-rows.ts";
 import {
+  enumText,
   flag,
   integer,
   integerOrNull,
   interfaces,
   json,
-  oneOf,
   text,
   textMap,
   textOrNull,
@@ -84,9 +84,9 @@ const COLUMNS: { readonly [Kind in Exclude<keyof FieldTypes, "members">]: Column
   optionalInteger: { read: integerOrNull },
   optionalTime: { read: integerOrNull },
   flag: { read: flag, toValue: Number },
-  choice: { read: (row, column, { values = [] }) => oneOf(row, column, values) },
+  choice: { read: (row, column, { values = [] }) => enumText(row, column, values) },
   optionalChoice: {
-    read: (row, column, { values = [] }) => (row[column] === UNSET ? null : oneOf(row, column, values)),
+    read: (row, column, { values = [] }) => (row[column] === UNSET ? null : enumText(row, column, values)),
     toValue: (value) => value ?? UNSET,
   },
   interfaces: { read: interfaces, toValue: toJson },

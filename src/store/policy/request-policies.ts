@@ -104,10 +104,13 @@ export async function countPolicyUse(
   const keys = await db.sql`
     SELECT request_policy AS name, COUNT(*) AS many FROM api_key
     WHERE request_policy IS NOT NULL AND status = 'active' GROUP BY request_policy`;
-  const keysOf = new Map(keys.map((row) => [text(row, "name"), integer(row, "many")]));
-  const groupsOf = new Map(groups.map((row) => [text(row, "name"), integer(row, "many")]));
-  const names = new Set([...keysOf.keys(), ...groupsOf.keys()]);
+  const keysByPolicy = new Map(keys.map((row) => [text(row, "name"), integer(row, "many")]));
+  const groupsByPolicy = new Map(groups.map((row) => [text(row, "name"), integer(row, "many")]));
+  const names = new Set([...keysByPolicy.keys(), ...groupsByPolicy.keys()]);
   return new Map(
-    [...names].map((name) => [name, { groups: groupsOf.get(name) ?? 0, keys: keysOf.get(name) ?? 0 }]),
+    [...names].map((name) => [
+      name,
+      { groups: groupsByPolicy.get(name) ?? 0, keys: keysByPolicy.get(name) ?? 0 },
+    ]),
   );
 }

@@ -9,7 +9,7 @@ import { NO_TOKENS, type TokenCounts } from "../../money/token-counts.ts";
 import { INTERFACES, type Interface } from "../../records/interfaces.ts";
 import { compile } from "../engine/compile-fields.ts";
 import type { Row, SqlValue } from "../engine/db.ts";
-import { flag, integer, integerOrNull, nano, oneOf, text, textOrNull } from "../engine/row.ts";
+import { enumText, flag, integer, integerOrNull, nano, text, textOrNull } from "../engine/row.ts";
 import {
   clip,
   nanoValue,
@@ -170,8 +170,8 @@ const countOrNull: FieldKind<number | null> = {
 };
 const money: FieldKind<Nano> = { read: nano, toValue: nanoValue, isMoney: true };
 
-function oneOfThese<T extends string>(allowed: readonly T[]): FieldKind<T> {
-  return { read: (row, column) => oneOf(row, column, allowed) };
+function enumField<T extends string>(allowed: readonly T[]): FieldKind<T> {
+  return { read: (row, column) => enumText(row, column, allowed) };
 }
 
 function flagsValue(flags: readonly UsageFlag[]): string | null {
@@ -189,15 +189,15 @@ export const USAGE_FIELDS: Readonly<{ [Field in keyof UsageRow]: UsageField<Usag
   upstreamModel: { column: "upstream_model", place: "kind", ...nameOrNull },
   endpoint: { column: "endpoint", place: "kind", read: text },
   stream: { column: "stream", place: "kind", read: flag, toValue: Number },
-  outcome: { column: "outcome", place: "kind", ...oneOfThese(USAGE_OUTCOMES) },
+  outcome: { column: "outcome", place: "kind", ...enumField(USAGE_OUTCOMES) },
   status: { column: "status", place: "kind", ...integers },
   errorCode: { column: "error_code", place: "kind", read: textOrNull },
-  usageSource: { column: "usage_source", place: "kind", ...oneOfThese(USAGE_SOURCES) },
+  usageSource: { column: "usage_source", place: "kind", ...enumField(USAGE_SOURCES) },
   attempts: { column: "attempts", place: "kind", ...integers },
   payer: {
     column: "payer",
     place: "kind",
-    read: (row, column) => (row[column] === null ? null : oneOf(row, column, USAGE_PAYERS)),
+    read: (row, column) => (row[column] === null ? null : enumText(row, column, USAGE_PAYERS)),
   },
   tariffId: { column: "tariff_id", place: "kind", ...idOrNull },
   flags: { column: "flags", place: "kind", read: readFlags, toValue: flagsValue, isComparedAsStored: true },
@@ -206,7 +206,7 @@ export const USAGE_FIELDS: Readonly<{ [Field in keyof UsageRow]: UsageField<Usag
   fallbackStep: { column: "fallback_step", place: "kind", ...addedInteger },
   fallbackReason: { column: "fallback_reason", place: "kind", ...addedText },
 
-  interface: { column: "interface", place: "shared", ...oneOfThese(INTERFACES) },
+  interface: { column: "interface", place: "shared", ...enumField(INTERFACES) },
   requestCount: { column: "request_count", place: "shared", ...integers },
   cacheWriteTokens: { column: "cache_write_tokens", place: "shared", ...count },
   cacheWrite1hTokens: { column: "cache_write_1h_tokens", place: "shared", ...count },
