@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
 import { NO_LIMITS } from "../records/limits.ts";
-import { standingTexts } from "./explain.ts";
+import { limitTexts } from "./explain.ts";
 
 test("limits are listed one by one, with money in dollars", () => {
   const of = (used: number, limit: number) => ({ used, limit, remaining: limit - used, resetMs: 1 });
   expect(
-    standingTexts({
+    limitTexts({
       ...NO_LIMITS,
       concurrency: { limit: 4, inUse: 1 },
       rpm: of(2, 60),

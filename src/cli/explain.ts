@@ -6,7 +6,7 @@ import { localAddressText } from "../config/parse/check-account.ts";
 import { durationText } from "../config/schema/usage-limits.ts";
 import { buildCostLines, formatPrice } from "../gateway/endpoints/request-report.ts";
 import type { DispatchTrace } from "../gateway/request/trace.ts";
-import type { Allowance, LimitStanding } from "../limits/limiter-types.ts";
+import type { Allowance, LimitStatus } from "../limits/limiter-types.ts";
 import { amountText } from "../money/amount-text.ts";
 import { buildTariff, multiplierText } from "../money/tariff.ts";
 import { findLocalAddress } from "../net/http-client/ip-addresses.ts";
@@ -325,7 +325,7 @@ async function printLive(settings: Settings, request: object, terminal: Terminal
 /** The limits of one process are its shares. */
 function printLiveExplanation(live: LiveExplanation, terminal: Terminal): void {
   for (const { scope, standing } of live.limits) {
-    for (const text of standingTexts(standing)) terminal.print(`${scope}: ${text}`);
+    for (const text of limitTexts(standing)) terminal.print(`${scope}: ${text}`);
   }
   if (live.candidates.length === 0) return;
   terminal.print(
@@ -342,7 +342,7 @@ function printLiveExplanation(live: LiveExplanation, terminal: Terminal): void {
   );
 }
 
-export function standingTexts({ concurrency, windows, ...minutes }: LimitStanding): string[] {
+export function limitTexts({ concurrency, windows, ...minutes }: LimitStatus): string[] {
   const texts: string[] = [];
   if (concurrency) texts.push(`${concurrency.inUse} of ${concurrency.limit} concurrent requests`);
   const add = (unit: Unit, allowance: Allowance | null, span: string) => {

@@ -130,7 +130,7 @@ describe("taking several slots", () => {
     for (const name of ["b1", "b2"]) void ask({ name, key: "b", groupSlots: 2 });
     for (const name of ["a1", "a2"]) void ask({ ...ada, name, key: "a" });
     for (const subject of subjects({ ...ada, key: "a" }).filter(({ scope }) => scope !== "group")) {
-      expect(limiter.standing(subject).concurrency?.inUse ?? 0).toBe(0);
+      expect(limiter.readStatus(subject).concurrency?.inUse ?? 0).toBe(0);
     }
     end("b1");
     end("b2");
@@ -182,7 +182,7 @@ describe("taking several slots", () => {
       }
       for (let i = 0; i < 7; i++) {
         for (const subject of subjects(who(i))) {
-          const { concurrency } = limiter.standing(subject);
+          const { concurrency } = limiter.readStatus(subject);
           if (concurrency !== null) expect(concurrency.inUse).toBeLessThanOrEqual(concurrency.limit);
         }
       }

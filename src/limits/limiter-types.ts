@@ -78,11 +78,11 @@ export interface Allowance {
   resetMs: number;
 }
 
-type LimitWindowStanding = { perMs: number } & Record<WindowUnit, Allowance | null>;
+type LimitWindowStatus = { perMs: number } & Record<WindowUnit, Allowance | null>;
 
-export interface LimitStanding extends Record<MinuteKind, Allowance | null> {
+export interface LimitStatus extends Record<MinuteKind, Allowance | null> {
   concurrency: { limit: number; inUse: number } | null;
-  windows: LimitWindowStanding[];
+  windows: LimitWindowStatus[];
 }
 
 /** Use of other processes. A roll-up has the time of its newest part. */
@@ -112,7 +112,7 @@ export interface Limiter {
   /** For x-ratelimit-* headers; null if the subject has no such limit. */
   allowance(subject: Subject, kind: MinuteKind): Allowance | null;
   /** For GET /v1/usage. */
-  standing(subject: Subject): LimitStanding;
+  readStatus(subject: Subject): LimitStatus;
   /** For memory monitoring: the number of subjects with any state. */
   subjectCount(): number;
 }

@@ -266,7 +266,7 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
             }
           }
           for (const scope of SCOPES) {
-            const { rpm, tpm, concurrency, windows } = limiter.standing(subjectOf(scope));
+            const { rpm, tpm, concurrency, windows } = limiter.readStatus(subjectOf(scope));
             const nano = windows[0]?.nano;
             if (rpm) expect(rpm.used).toBe(model.used(scope, "requests", model.now()));
             if (tpm) expect(tpm.used).toBe(model.used(scope, "tokens", model.now()));
@@ -281,7 +281,7 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
 
         for (const { real } of model.leases) real.release();
         for (const scope of SCOPES)
-          expect(limiter.standing(subjectOf(scope)).concurrency?.inUse ?? 0).toBe(0);
+          expect(limiter.readStatus(subjectOf(scope)).concurrency?.inUse ?? 0).toBe(0);
       },
     ),
     { numRuns: 300 },

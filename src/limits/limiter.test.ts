@@ -14,7 +14,7 @@ function setUp() {
     admit: limiter.admit.bind(limiter),
     checkShortage: limiter.checkShortage.bind(limiter),
     seed: limiter.seed.bind(limiter),
-    standing: limiter.standing.bind(limiter),
+    readStatus: limiter.readStatus.bind(limiter),
     subjectCount: () => limiter.subjectCount(),
     take(subjects: Subject[], tokens = 0, nano = 0): LimitLease {
       const admission = limiter.admit(subjects, { tokens, nano });
@@ -94,10 +94,10 @@ describe("tokens per minute", () => {
   });
 
   test("an underestimate may exceed the limit, which then rejects until it frees", () => {
-    const { take, reject, standing, clock } = setUp();
+    const { take, reject, readStatus, clock } = setUp();
     const subject = key({ tpm: 1_000 });
     take([subject], 100).settle({ tokens: 5_000, nano: 0 });
-    expect(standing(subject).tpm).toEqual({ limit: 1_000, used: 5_000, remaining: 0, resetMs: 60_000 });
+    expect(readStatus(subject).tpm).toEqual({ limit: 1_000, used: 5_000, remaining: 0, resetMs: 60_000 });
     clock.atMs += 10_000;
     expect(reject([subject], 1).freesInMs).toBe(50_000);
     clock.atMs += 50_000;
@@ -105,26 +105,26 @@ describe("tokens per minute", () => {
   });
 
   test("settling again replaces the amount, even after the release while the estimate counts", () => {
-    const { take, standing, clock } = setUp();
+    const { take, readStatus, clock } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
     lease.settle({ tokens: 400, nano: 0 });
     lease.settle({ tokens: 250, nano: 0 });
     lease.release();
     lease.settle({ tokens: 900, nano: 0 });
-    expect(standing(subject).tpm?.used).toBe(900);
+    expect(readStatus(subject).tpm?.used).toBe(900);
     clock.atMs += 60_000;
     lease.settle({ tokens: 950, nano: 0 });
-    expect(standing(subject).tpm?.used).toBe(0);
+    expect(readStatus(subject).tpm?.used).toBe(0);
   });
 
   test("a cancelled reservation cannot be settled", () => {
-    const { take, standing } = setUp();
+    const { take, readStatus } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
     lease.cancel();
     lease.settle({ tokens: 900, nano: 0 });
-    expect(standing(subject).tpm?.used).toBe(0);
+    expect(readStatus(subject).tpm?.used).toBe(0);
   });
 
   test("a request above the whole limit waits for an empty window, and is then admitted", () => {
@@ -152,27 +152,27 @@ describe("tokens per minute", () => {
   });
 
   test("tokens above a reservation that has left the window count from their settlement", () => {
-    const { take, standing, clock } = setUp();
+    const { take, readStatus, clock } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], 100);
     clock.atMs += 90_000;
     lease.settle({ tokens: 700, nano: 0 });
-    expect(standing(subject).tpm).toEqual({ limit: 1_000, used: 600, remaining: 400, resetMs: 60_000 });
+    expect(readStatus(subject).tpm).toEqual({ limit: 1_000, used: 600, remaining: 400, resetMs: 60_000 });
     lease.settle({ tokens: 650, nano: 0 });
-    expect(standing(subject).tpm?.used).toBe(550);
+    expect(readStatus(subject).tpm?.used).toBe(550);
     lease.settle({ tokens: 50, nano: 0 });
-    expect(standing(subject).tpm?.used).toBe(0);
+    expect(readStatus(subject).tpm?.used).toBe(0);
   });
 
   test("an invalid number of tokens counts as zero", () => {
-    const { take, standing } = setUp();
+    const { take, readStatus } = setUp();
     const subject = key({ tpm: 1_000 });
     const lease = take([subject], Number.NaN);
     lease.settle({ tokens: -5, nano: 0 });
-    expect(standing(subject).tpm?.used).toBe(0);
+    expect(readStatus(subject).tpm?.used).toBe(0);
     lease.settle({ tokens: Number.POSITIVE_INFINITY, nano: 0 });
     lease.settle({ tokens: 7, nano: 0 });
-    expect(standing(subject).tpm?.used).toBe(7);
+    expect(readStatus(subject).tpm?.used).toBe(7);
   });
 });
 
@@ -200,16 +200,16 @@ describe("concurrency", () => {
   });
 
   test("cancelling after the release changes nothing", () => {
-    const { take, standing } = setUp();
+    const { take, readStatus } = setUp();
     const subject = key({ rpm: 5, tpm: 100 });
     const lease = take([subject], 40);
     lease.release();
     lease.cancel();
-    expect(standing(subject)).toMatchObject({ rpm: { used: 1 }, tpm: { used: 40 } });
+    expect(readStatus(subject)).toMatchObject({ rpm: { used: 1 }, tpm: { used: 40 } });
   });
 
   test("nothing leaks after 10,000 requests that end in any way, in any order", () => {
-    const { admit, standing, clock } = setUp();
+    const { admit, readStatus, clock } = setUp();
     const limits = {
       concurrency: 50,
       rpm: 1e6,
@@ -241,10 +241,10 @@ describe("concurrency", () => {
       if (!admission.ok || random(2) === 0) endOne();
     }
     while (open.length > 0) endOne();
-    for (const subject of subjects) expect(standing(subject).concurrency).toEqual({ limit: 50, inUse: 0 });
+    for (const subject of subjects) expect(readStatus(subject).concurrency).toEqual({ limit: 50, inUse: 0 });
     clock.atMs += 2 * DAY_MS;
     for (const subject of subjects) {
-      const { rpm, tpm, windows } = standing(subject);
+      const { rpm, tpm, windows } = readStatus(subject);
       const [{ requests: ofDay, tokens: tokensOfDay, nano } = {}] = windows;
       for (const allowance of [rpm, tpm, ofDay, tokensOfDay, nano]) {
         expect(allowance).toMatchObject({ used: 0, resetMs: 0 });
@@ -255,12 +255,12 @@ describe("concurrency", () => {
 
 describe("one admission over several subjects", () => {
   test("a rejection by one subject takes nothing from the others", () => {
-    const { take, reject, standing } = setUp();
+    const { take, reject, readStatus } = setUp();
     const [mine, ours] = [key({ rpm: 10, tpm: 100, concurrency: 3 }), group({ rpm: 1 })];
     take([mine, ours], 10);
-    const before = standing(mine);
+    const before = readStatus(mine);
     expect(reject([mine, ours], 10)).toMatchObject({ scope: "group", kind: "rpm" });
-    expect(standing(mine)).toEqual(before);
+    expect(readStatus(mine)).toEqual(before);
   });
 
   test("of several exceeded limits, the one that frees last is reported", () => {
@@ -275,10 +275,10 @@ describe("one admission over several subjects", () => {
   });
 
   test("a duplicate subject counts once", () => {
-    const { take, standing } = setUp();
+    const { take, readStatus } = setUp();
     const subject = key({ rpm: 5, concurrency: 1 });
     take([subject, subject]);
-    expect(standing(subject)).toMatchObject({ rpm: { used: 1 }, concurrency: { inUse: 1 } });
+    expect(readStatus(subject)).toMatchObject({ rpm: { used: 1 }, concurrency: { inUse: 1 } });
   });
 
   test("the same id in two scopes is two subjects", () => {
@@ -323,22 +323,22 @@ describe("changed limits", () => {
   });
 
   test("a new limit counts from now on; requests in flight count at once", () => {
-    const { take, reject, standing } = setUp();
+    const { take, reject, readStatus } = setUp();
     take([key({ rpm: 9 })], 500);
     const added = key({ rpm: 9, tpm: 100, concurrency: 1 });
-    expect(standing(added)).toMatchObject({ rpm: { used: 1 }, tpm: { used: 0 } });
+    expect(readStatus(added)).toMatchObject({ rpm: { used: 1 }, tpm: { used: 0 } });
     expect(reject([added], 10)).toMatchObject({ kind: "concurrency", used: 1 });
   });
 
   test("a reservation outlives its limit", () => {
-    const { take, standing } = setUp();
+    const { take, readStatus } = setUp();
     const lease = take([key({ tpm: 100, concurrency: 1 })], 50);
-    expect(standing(key({ concurrency: 1 })).tpm).toBeNull();
+    expect(readStatus(key({ concurrency: 1 })).tpm).toBeNull();
     const again = key({ tpm: 100, concurrency: 1 });
-    expect(standing(again).tpm?.used).toBe(0);
+    expect(readStatus(again).tpm?.used).toBe(0);
     lease.settle({ tokens: 70, nano: 0 });
     lease.cancel();
-    expect(standing(again)).toMatchObject({ tpm: { used: 0 }, concurrency: { inUse: 0 } });
+    expect(readStatus(again)).toMatchObject({ tpm: { used: 0 }, concurrency: { inUse: 0 } });
   });
 
   test("two windows of the same length and unit are combined to the tighter one", () => {
@@ -364,9 +364,9 @@ describe("memory", () => {
   });
 
   test("queries of unknown subjects use no memory", () => {
-    const { standing, checkShortage: shortageOf, subjectCount } = setUp();
+    const { readStatus, checkShortage: shortageOf, subjectCount } = setUp();
     for (let i = 0; i < 10; i++) {
-      standing(key({ rpm: 1 }, `key_${i}`));
+      readStatus(key({ rpm: 1 }, `key_${i}`));
       shortageOf(key({ rpm: 1 }, `key_${i}`), { tokens: 1 });
     }
     expect(subjectCount()).toBe(0);
@@ -406,16 +406,16 @@ describe("memory", () => {
   });
 });
 
-describe("the standing of a subject", () => {
+describe("the status of a subject", () => {
   test("contains usage, remainder and reset of every limit", () => {
-    const { take, standing, clock } = setUp();
+    const { take, readStatus, clock } = setUp();
     const windows = [{ perMs: DAY_MS, requests: 100, tokens: null, nano: 5_000_000_000 }];
     const subject = key({ rpm: 10, tpm: 1_000, concurrency: 4, windows });
     take([subject], 100, 1_250_000_000);
     clock.atMs += 10_000;
     take([subject], 50).release();
     clock.atMs += 5_000;
-    expect(standing(subject)).toEqual({
+    expect(readStatus(subject)).toEqual({
       ...NO_LIMITS,
       rpm: { limit: 10, used: 2, remaining: 8, resetMs: 55_000 },
       tpm: { limit: 1_000, used: 150, remaining: 850, resetMs: 55_000 },
@@ -437,8 +437,8 @@ describe("the standing of a subject", () => {
   });
 
   test("is null for limits that are not set, and zero for unknown subjects", () => {
-    const { standing } = setUp();
-    expect(standing({ scope: "account", id: "acc_1", limits: { ...NO_RATE_LIMITS, rpm: 7 } })).toEqual({
+    const { readStatus } = setUp();
+    expect(readStatus({ scope: "account", id: "acc_1", limits: { ...NO_RATE_LIMITS, rpm: 7 } })).toEqual({
       ...NO_LIMITS,
       rpm: { limit: 7, used: 0, remaining: 7, resetMs: 0 },
     });
@@ -472,7 +472,7 @@ describe("long windows", () => {
   });
 
   test("usage that is seeded late is merged, and reservations still settle correctly", () => {
-    const { seed, standing, take, clock } = setUp();
+    const { seed, readStatus, take, clock } = setUp();
     const subject = key({ windows: [{ perMs: DAY_MS, requests: 100, tokens: 1_000, nano: 1_000 }] });
     const leases = [];
     for (let i = 0; i < 5; i++) {
@@ -484,13 +484,13 @@ describe("long windows", () => {
       { atAgoMs: 12 * HOUR_MS, requests: 2, tokens: 5, nano: 5 },
       { atAgoMs: 0, requests: 1, tokens: 1, nano: 1 },
     ]);
-    expect(standing(subject).windows[0]).toMatchObject({
+    expect(readStatus(subject).windows[0]).toMatchObject({
       requests: { used: 11 },
       tokens: { used: 63 },
       nano: { used: 113 },
     });
     for (const lease of leases) lease.cancel();
-    expect(standing(subject).windows[0]).toMatchObject({
+    expect(readStatus(subject).windows[0]).toMatchObject({
       requests: { used: 6 },
       tokens: { used: 13 },
       nano: { used: 13 },
@@ -498,10 +498,10 @@ describe("long windows", () => {
   });
 
   test("minute windows are not seeded, because a restart takes about as long", () => {
-    const { seed, standing } = setUp();
+    const { seed, readStatus } = setUp();
     const subject = key({ rpm: 5, windows });
     seed(subject, [{ atAgoMs: 1_000, requests: 3, tokens: 0, nano: 0 }]);
-    expect(standing(subject)).toMatchObject({ rpm: { used: 0 }, windows: [{ requests: { used: 3 } }] });
+    expect(readStatus(subject)).toMatchObject({ rpm: { used: 0 }, windows: [{ requests: { used: 3 } }] });
   });
 
   test("seeding a subject without limits uses no memory", () => {
@@ -515,7 +515,7 @@ describe("USD windows", () => {
   const dollars = (nano: number) => [{ perMs: 5 * HOUR_MS, requests: null, tokens: null, nano }];
 
   test("the estimate is reserved, and the cost counts from the time of admission", () => {
-    const { take, reject, standing, clock } = setUp();
+    const { take, reject, readStatus, clock } = setUp();
     const subject = key({ windows: dollars(5_000_000_000) });
     const lease = take([subject], 0, 4_000_000_000);
     expect(reject([subject], 0, 1_000_000_001)).toEqual({
@@ -531,7 +531,7 @@ describe("USD windows", () => {
     });
     clock.atMs += HOUR_MS;
     lease.settle({ tokens: 700, nano: 123_456_789 });
-    expect(standing(subject).windows[0]?.nano).toEqual({
+    expect(readStatus(subject).windows[0]?.nano).toEqual({
       limit: 5_000_000_000,
       used: 123_456_789,
       remaining: 4_876_543_211,
@@ -551,32 +551,32 @@ describe("USD windows", () => {
   });
 
   test("an unknown amount keeps its estimate", () => {
-    const { take, standing } = setUp();
+    const { take, readStatus } = setUp();
     const subject = key({ tpm: 1_000, windows: dollars(1_000) });
     const lease = take([subject], 10, 20);
     lease.settle({ nano: 5 });
-    expect(standing(subject)).toMatchObject({ tpm: { used: 10 }, windows: [{ nano: { used: 5 } }] });
+    expect(readStatus(subject)).toMatchObject({ tpm: { used: 10 }, windows: [{ nano: { used: 5 } }] });
     lease.settle({ tokens: 3 });
-    expect(standing(subject)).toMatchObject({ tpm: { used: 3 }, windows: [{ nano: { used: 5 } }] });
+    expect(readStatus(subject)).toMatchObject({ tpm: { used: 3 }, windows: [{ nano: { used: 5 } }] });
   });
 
   test("a rejection takes no money, and a cancelled request releases its amount", () => {
-    const { take, reject, standing } = setUp();
+    const { take, reject, readStatus } = setUp();
     const [mine, ours] = [key({ windows: dollars(1_000) }), group({ rpm: 2 })];
     take([mine, ours], 0, 100);
     take([mine, ours], 0, 200).cancel();
     take([ours]);
     reject([mine, ours], 0, 300);
-    expect(standing(mine).windows[0]?.nano?.used).toBe(100);
+    expect(readStatus(mine).windows[0]?.nano?.used).toBe(100);
   });
 
   test("millions of dollars are exact to the nano-USD", () => {
-    const { take, standing, reject } = setUp();
+    const { take, readStatus, reject } = setUp();
     const subject = key({ windows: dollars(9_000_000_000_000_000) });
     const leases = Array.from({ length: 8 }, () => take([subject], 0, 1_124_999_999_999_999));
-    expect(standing(subject).windows[0]?.nano?.remaining).toBe(8);
+    expect(readStatus(subject).windows[0]?.nano?.remaining).toBe(8);
     expect(reject([subject], 0, 9).unit).toBe("nano");
     leases[0]?.settle({ tokens: 0, nano: 1 });
-    expect(standing(subject).windows[0]?.nano?.used).toBe(7 * 1_124_999_999_999_999 + 1);
+    expect(readStatus(subject).windows[0]?.nano?.used).toBe(7 * 1_124_999_999_999_999 + 1);
   });
 });

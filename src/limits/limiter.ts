@@ -23,14 +23,14 @@ import type {
   ConcurrencyBlocker,
   EstimatedUse,
   LimitLease,
-  LimitStanding,
+  LimitStatus,
   PastUse,
   SeededLimiter,
   Shortage,
   Subject,
 } from "./limiter-types.ts";
 import { advance, resetMs, restore, take } from "./sliding-window.ts";
-import { type AllowanceReader, describeAllowance, readMinute, readStanding } from "./standing.ts";
+import { type AllowanceReader, describeAllowance, readMinute, readLimitStatus } from "./limit-status.ts";
 import { SubjectRegistry } from "./subject-registry.ts";
 import {
   applyLimits,
@@ -161,9 +161,9 @@ class InMemoryLimiter implements SeededLimiter {
     return readMinute(subject, kind, this.#readAllowance(this.#subjects.find(subject)));
   }
 
-  standing(subject: Subject): LimitStanding {
+  readStatus(subject: Subject): LimitStatus {
     const state = this.#subjects.find(subject);
-    return readStanding(subject, this.#readAllowance(state), () => state?.inUse ?? 0);
+    return readLimitStatus(subject, this.#readAllowance(state), () => state?.inUse ?? 0);
   }
 
   #readAllowance(state: SubjectState | null): AllowanceReader {

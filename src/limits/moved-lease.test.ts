@@ -22,22 +22,22 @@ describe("a lease that moves to another group", () => {
     const admission = limiter.admit([own, group], { tokens: 100, nano: 500 });
     if (!admission.ok) throw new Error("not admitted");
     admission.lease.cancelSubjects([group]);
-    const unused = limiter.standing(group);
+    const unused = limiter.readStatus(group);
     expect(unused).toMatchObject({
       concurrency: { inUse: 0 },
       rpm: { used: 0 },
       tpm: { used: 0 },
       windows: [{ requests: { used: 0 }, tokens: { used: 0 }, nano: { used: 0 } }],
     });
-    expect(limiter.standing(own)).toMatchObject({
+    expect(limiter.readStatus(own)).toMatchObject({
       concurrency: { inUse: 1 },
       rpm: { used: 1 },
       tpm: { used: 100 },
     });
     admission.lease.settle({ tokens: 70, nano: 300 });
     admission.lease.release();
-    expect(limiter.standing(group)).toEqual(unused);
-    expect(limiter.standing(own)).toMatchObject({ concurrency: { inUse: 0 }, tpm: { used: 70 } });
+    expect(limiter.readStatus(group)).toEqual(unused);
+    expect(limiter.readStatus(own)).toMatchObject({ concurrency: { inUse: 0 }, tpm: { used: 70 } });
   });
 
   test("serves a request that waits for the returned slot", () => {

@@ -9,7 +9,7 @@ import { z } from "zod";
 import { lookUpGroup } from "../gateway/admission/authenticate.ts";
 import { callerSubjects } from "../gateway/admission/caller-limits.ts";
 import type { Gateway } from "../gateway/gateway.ts";
-import type { LimitStanding } from "../limits/limiter-types.ts";
+import type { LimitStatus } from "../limits/limiter-types.ts";
 import type { MetricFamily } from "../observe/metrics-text.ts";
 import type { Candidate } from "../pool/pool.ts";
 import { INTERFACES } from "../records/interfaces.ts";
@@ -17,7 +17,7 @@ import type { ProcessReadiness } from "./readiness.ts";
 
 /** What would happen to a request now: the state of its limits, and the accounts that could serve it. */
 export interface LiveExplanation {
-  limits: { scope: string; standing: LimitStanding }[];
+  limits: { scope: string; standing: LimitStatus }[];
   candidates: Candidate[];
 }
 
@@ -110,7 +110,7 @@ function explainLive(gateway: Gateway, query: z.output<typeof explainRequest>): 
   return {
     limits: callerSubjects({ key, group }).map((subject) => ({
       scope: subject.scope,
-      standing: gateway.limiter.standing(subject),
+      standing: gateway.limiter.readStatus(subject),
     })),
     candidates: routes.map((route) => gateway.dispatcher.pool.describe(route)),
   };

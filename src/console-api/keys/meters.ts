@@ -4,7 +4,7 @@ import { z } from "zod";
 import { MINUTE_MS } from "../../base/time.ts";
 import type { Caller } from "../../gateway/admission/authenticate.ts";
 import { callerSubjects } from "../../gateway/admission/caller-limits.ts";
-import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter-types.ts";
+import type { Allowance, Limiter, LimitStatus, Subject } from "../../limits/limiter-types.ts";
 import { roundedUsd } from "../../money/nano.ts";
 import {
   COUNT_UNITS,
@@ -37,7 +37,7 @@ type LimitMeter = z.output<typeof meterResponse>;
 export function buildMeters(limiter: Limiter, caller: Caller, nowMs: number): LimitMeter[] {
   const tightest = new Map<string, { meter: LimitMeter; left: number }>();
   for (const subject of callerSubjects(caller)) {
-    for (const found of metersOfSubject(subject, limiter.standing(subject), nowMs)) {
+    for (const found of metersOfSubject(subject, limiter.readStatus(subject), nowMs)) {
       const name = `${found.meter.scope} ${found.meter.unit} ${found.meter.per_ms}`;
       const before = tightest.get(name);
       if (before === undefined || found.left < before.left) tightest.set(name, found);
@@ -46,7 +46,7 @@ export function buildMeters(limiter: Limiter, caller: Caller, nowMs: number): Li
   return [...tightest.values()].map(({ meter }) => meter);
 }
 
-function metersOfSubject({ scope: scopeName }: Subject, standing: LimitStanding, nowMs: number) {
+function metersOfSubject({ scope: scopeName }: Subject, status: LimitStatus, nowMs: number) {
   const found: { meter: LimitMeter; left: number }[] = [];
   if (scopeName === "account") return found;
   const add = (unit: Unit, perMs: number, allowance: Allowance | null) => {
@@ -65,7 +65,7 @@ function metersOfSubject({ scope: scopeName }: Subject, standing: LimitStanding,
         : { unit: UNITS[unit].field, ...meterFields, limit, used, remaining };
     found.push({ meter, left: remaining });
   };
-  const { concurrency } = standing;
+  const { concurrency } = status;
   if (concurrency !== null) {
     const { limit, inUse: used } = concurrency;
     const remaining = Math.max(0, limit - used);
@@ -80,8 +80,8 @@ function metersOfSubject({ scope: scopeName }: Subject, standing: LimitStanding,
     } as const;
     found.push({ meter, left: remaining });
   }
-  for (const kind of MINUTE_KINDS) add(MINUTE_LIMITS[kind].unit, MINUTE_MS, standing[kind]);
-  for (const { perMs, ...window } of standing.windows) {
+  for (const kind of MINUTE_KINDS) add(MINUTE_LIMITS[kind].unit, MINUTE_MS, status[kind]);
+  for (const { perMs, ...window } of status.windows) {
     for (const unit of WINDOW_UNITS) add(unit, perMs, window[unit]);
   }
   return found;

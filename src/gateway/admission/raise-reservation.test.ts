@@ -9,7 +9,7 @@ function setUp(limits: { rpm?: number; tpm?: number; concurrency?: number }) {
   const limiter = openLimiter(clock);
   const key: Subject = { scope: "key", id: "k", limits: { ...NO_LIMITS, ...limits } };
   return {
-    standing: () => limiter.standing(key),
+    readStatus: () => limiter.readStatus(key),
     take(tokens: number): LimitLease {
       const admission = limiter.admit([key], { tokens });
       if (!admission.ok) throw new Error(admission.shortage.kind);
@@ -21,24 +21,24 @@ function setUp(limits: { rpm?: number; tpm?: number; concurrency?: number }) {
 }
 
 test("a reservation without tokens occupies one slot and one request until it is cancelled", () => {
-  const { take, standing } = setUp({ rpm: 5, tpm: 100, concurrency: 1 });
+  const { take, readStatus } = setUp({ rpm: 5, tpm: 100, concurrency: 1 });
   const lease = take(0);
-  expect(standing()).toMatchObject({ rpm: { used: 1 }, tpm: { used: 0 }, concurrency: { inUse: 1 } });
+  expect(readStatus()).toMatchObject({ rpm: { used: 1 }, tpm: { used: 0 }, concurrency: { inUse: 1 } });
   lease.cancel();
-  expect(standing()).toMatchObject({ rpm: { used: 0 }, concurrency: { inUse: 0 } });
+  expect(readStatus()).toMatchObject({ rpm: { used: 0 }, concurrency: { inUse: 0 } });
 });
 
 test("tokens are added to a reservation later, exactly up to the limit", () => {
-  const { take, raise, standing } = setUp({ rpm: 2, tpm: 100, concurrency: 5 });
+  const { take, raise, readStatus } = setUp({ rpm: 2, tpm: 100, concurrency: 5 });
   take(40).release();
   const lease = take(0);
   expect(() => raise(lease, 61)).toThrow("100 tokens per minute");
-  expect(standing().tpm?.used).toBe(40);
+  expect(readStatus().tpm?.used).toBe(40);
   // The reservation already includes its own request: an exhausted rpm must not reject it now.
   raise(lease, 60);
-  expect(standing().tpm?.used).toBe(100);
+  expect(readStatus().tpm?.used).toBe(100);
   lease.settle({ tokens: 10 });
-  expect(standing().tpm?.used).toBe(50);
+  expect(readStatus().tpm?.used).toBe(50);
   lease.cancel();
-  expect(standing().tpm?.used).toBe(40);
+  expect(readStatus().tpm?.used).toBe(40);
 });

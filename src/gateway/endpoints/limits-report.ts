@@ -1,7 +1,7 @@
 /** The limits of a caller and their remainders, for `GET /v1/usage`. */
 
 import { mapKinds } from "../../base/map-kinds.ts";
-import type { Allowance, Limiter, LimitStanding, Subject } from "../../limits/limiter-types.ts";
+import type { Allowance, Limiter, LimitStatus, Subject } from "../../limits/limiter-types.ts";
 import { roundedUsd } from "../../money/nano.ts";
 import { MINUTE_KINDS, type MinuteKind, WINDOW_COUNTS, type WindowCount } from "../../records/limits.ts";
 import type { Caller } from "../admission/authenticate.ts";
@@ -35,7 +35,7 @@ export function limitsReport(limiter: Limiter, caller: Caller, nowMs: number): L
   const subjects = callerSubjects(caller);
   const scopeReport = (scope: Subject["scope"]) =>
     scopeLimits(
-      subjects.filter((subject) => subject.scope === scope).map((subject) => limiter.standing(subject)),
+      subjects.filter((subject) => subject.scope === scope).map((subject) => limiter.readStatus(subject)),
       nowMs,
     );
   return {
@@ -45,7 +45,7 @@ export function limitsReport(limiter: Limiter, caller: Caller, nowMs: number): L
   };
 }
 
-function scopeLimits(standings: readonly LimitStanding[], nowMs: number): ScopeLimits {
+function scopeLimits(statuses: readonly LimitStatus[], nowMs: number): ScopeLimits {
   const tightestRemainder = (allowances: (Allowance | null)[]): Remainder | null => {
     const tight = tightest(allowances);
     if (tight === null) return null;
@@ -53,17 +53,17 @@ function scopeLimits(standings: readonly LimitStanding[], nowMs: number): ScopeL
     // When the whole limit is free again; now if nothing is used.
     return { ...amounts, resets_at: Math.ceil((nowMs + resetMs) / 1000) };
   };
-  const slots = standings
+  const slots = statuses
     .flatMap(({ concurrency }) => concurrency ?? [])
     .map(({ limit, inUse }) => ({ limit, used: inUse, remaining: Math.max(0, limit - inUse) }));
-  const lengths = [...new Set(standings.flatMap(({ windows }) => windows.map(({ perMs }) => perMs)))];
+  const lengths = [...new Set(statuses.flatMap(({ windows }) => windows.map(({ perMs }) => perMs)))];
   return {
-    ...mapKinds(MINUTE_KINDS, (kind) => tightestRemainder(standings.map((standing) => standing[kind]))),
+    ...mapKinds(MINUTE_KINDS, (kind) => tightestRemainder(statuses.map((status) => status[kind]))),
     concurrency: slots.sort((a, b) => a.remaining - b.remaining)[0] ?? null,
     windows: lengths
       .sort((a, b) => a - b)
       .map((perMs) => {
-        const same = standings.flatMap(({ windows }) => windows.filter((window) => window.perMs === perMs));
+        const same = statuses.flatMap(({ windows }) => windows.filter((window) => window.perMs === perMs));
         const money = tightestRemainder(same.map(({ nano }) => nano));
         return {
           per_seconds: perMs / 1000,

@@ -15,11 +15,11 @@ import type {
   EstimatedUse,
   Limiter,
   LimitLease,
-  LimitStanding,
+  LimitStatus,
   Shortage,
   Subject,
 } from "../limiter-types.ts";
-import { type AllowanceReader, describeAllowance, readMinute, readStanding } from "../standing.ts";
+import { type AllowanceReader, describeAllowance, readMinute, readLimitStatus } from "../limit-status.ts";
 import type { SubjectRegistry } from "../subject-registry.ts";
 import { isClosed, laterShortage } from "../subject-state.ts";
 import { type BookingQueue, BorrowedLease, type BorrowedShare } from "./borrowed-lease.ts";
@@ -144,9 +144,9 @@ export class LeasedLimiter implements Limiter {
     return readMinute(subject, kind, this.#readAllowance(subject));
   }
 
-  standing(subject: Subject): LimitStanding {
+  readStatus(subject: Subject): LimitStatus {
     const slots = this.#subjects.find(subject)?.slots ?? null;
-    return readStanding(subject, this.#readAllowance(subject), (limit) => countSlots(slots, limit));
+    return readLimitStatus(subject, this.#readAllowance(subject), (limit) => countSlots(slots, limit));
   }
 
   /** By the last reply of the coordinator, and the own use since. */

@@ -224,7 +224,7 @@ describe("what another node holds", () => {
     const { waitedMs } = await send(node(1), { subjects });
     expect(waitedMs).toBeLessThan(10);
     await pass(400);
-    expect(node(1).leases.limiter.standing(subjects[0] ?? money(0)).rpm?.used).toBe(21);
+    expect(node(1).leases.limiter.readStatus(subjects[0] ?? money(0)).rpm?.used).toBe(21);
   });
 
   test("a slot that arrives before the reply to its ask is used at once, although a minute is lacking as well", async () => {

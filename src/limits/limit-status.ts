@@ -3,7 +3,7 @@
 import { mapKinds } from "../base/map-kinds.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import { MINUTE_KINDS, MINUTE_LIMITS, type MinuteKind, type Unit, WINDOW_UNITS } from "../records/limits.ts";
-import type { Allowance, LimitStanding, Subject } from "./limiter-types.ts";
+import type { Allowance, LimitStatus, Subject } from "./limiter-types.ts";
 import { listWindows } from "./subject-state.ts";
 
 /** One limit over time. */
@@ -21,11 +21,11 @@ export function readMinute({ limits }: Subject, kind: MinuteKind, read: Allowanc
   return limit === null ? null : read({ kind, unit: MINUTE_LIMITS[kind].unit, perMs: MINUTE_MS, limit });
 }
 
-export function readStanding(
+export function readLimitStatus(
   subject: Subject,
   read: AllowanceReader,
   countInUse: (limit: number) => number,
-): LimitStanding {
+): LimitStatus {
   const { concurrency: slots } = subject.limits;
   return {
     ...mapKinds(MINUTE_KINDS, (kind) => readMinute(subject, kind, read)),
