@@ -11,7 +11,7 @@ import { type Circuit, close, closedCircuit, isOpen } from "./health.ts";
 import { type Gauge, newGauge } from "./score.ts";
 
 /** The state of an account by its id, independent of its credential. */
-export interface AccountStanding {
+export interface AccountState {
   inFlight: number;
   /** Until then its own rate limits reject requests that need this amount or more. */
   shortUntilMs: number;
@@ -43,7 +43,7 @@ export interface PoolSlot {
   readonly route: AccountRoute;
   readonly seed: number;
   readonly weight: number;
-  readonly standing: AccountStanding;
+  readonly accountState: AccountState;
   readonly health: AccountHealth;
   readonly model: ModelRoute;
   /** The account as a subject of the limiter; null if it has no limits. */
@@ -52,8 +52,8 @@ export interface PoolSlot {
 
 const MODEL_IDLE_MS = 3_600_000;
 
-export class AccountStandings {
-  readonly #byAccount = new Map<string, AccountStanding>();
+export class AccountStates {
+  readonly #byAccount = new Map<string, AccountState>();
   readonly #slots = new WeakMap<AccountRoute, PoolSlot>();
 
   getSlot(route: AccountRoute): PoolSlot {
@@ -61,9 +61,9 @@ export class AccountStandings {
   }
 
   /** Null if the account was never used with its current address and credential. */
-  find(account: PolicyAccount): AccountStanding | null {
-    const standing = this.#byAccount.get(account.id);
-    return standing && hasSameAccess(standing.health.account, account) ? standing : null;
+  find(account: PolicyAccount): AccountState | null {
+    const state = this.#byAccount.get(account.id);
+    return state && hasSameAccess(state.health.account, account) ? state : null;
   }
 
   /** Attempts in flight, also of an account that was removed. */
@@ -73,18 +73,18 @@ export class AccountStandings {
 
   /** The account's own rate limits may admit requests again. */
   endShortage(accountId: string): void {
-    const standing = this.#byAccount.get(accountId);
-    if (standing !== undefined) standing.shortUntilMs = 0;
+    const state = this.#byAccount.get(accountId);
+    if (state !== undefined) state.shortUntilMs = 0;
   }
 
   /** Also for an account that was never used. */
   getCircuit(account: PolicyAccount): Circuit {
-    return this.#getStanding(account).health.circuit;
+    return this.#getState(account).health.circuit;
   }
 
   /** Also for a model that was never used. */
   getModelCircuit(account: PolicyAccount, upstreamModel: string): Circuit {
-    return getModel(this.#getStanding(account).health, upstreamModel).circuit;
+    return getModel(this.#getState(account).health, upstreamModel).circuit;
   }
 
   /** Returns the health that was reset; null if the account was never used. */
@@ -111,18 +111,18 @@ export class AccountStandings {
     }
   }
 
-  #getStanding(account: PolicyAccount): AccountStanding {
+  #getState(account: PolicyAccount): AccountState {
     const existing = this.#byAccount.get(account.id);
     if (!existing) {
-      const standing: AccountStanding = {
+      const state: AccountState = {
         inFlight: 0,
         shortUntilMs: 0,
         shortOf: "requests",
         shortAmount: 0,
         health: newHealth(account),
       };
-      this.#byAccount.set(account.id, standing);
-      return standing;
+      this.#byAccount.set(account.id, state);
+      return state;
     }
     // Attempts in flight keep the health they started with: a rejected old credential is not the fault of the new one.
     if (!hasSameAccess(existing.health.account, account)) existing.health = newHealth(account);
@@ -131,13 +131,13 @@ export class AccountStandings {
 
   #createSlot(route: AccountRoute): PoolSlot {
     const { account, upstreamModel } = route;
-    const standing = this.#getStanding(account);
-    const { health } = standing;
+    const accountState = this.#getState(account);
+    const { health } = accountState;
     const slot = {
       route,
       seed: hashAffinity(account.id),
       weight: account.weight,
-      standing,
+      accountState,
       health,
       model: getModel(health, upstreamModel),
       limited: buildSubjects(account),

@@ -1,7 +1,7 @@
 /** One attempt at an account, from its choice to its end. */
 
 import type { LimitLease, TrueUse } from "../limits/limiter-types.ts";
-import type { PoolSlot } from "./account-state.ts";
+import type { PoolSlot } from "./account-accountState.ts";
 import { abandon } from "./health.ts";
 import type { HealthReporter } from "./shared-health.ts";
 
@@ -18,7 +18,7 @@ export class AttemptLease implements LimitLease {
     this.#slot = slot;
     this.#admitted = admitted;
     this.#attempt = attempt;
-    slot.standing.inFlight++;
+    slot.accountState.inFlight++;
   }
 
   /** The attempt is a probe: other nodes leave it to this one. */
@@ -33,7 +33,7 @@ export class AttemptLease implements LimitLease {
 
   settle(use: TrueUse): void {
     this.#admitted?.settle(use);
-    this.#slot.standing.shortUntilMs = 0;
+    this.#slot.accountState.shortUntilMs = 0;
   }
 
   release(): void {
@@ -44,7 +44,7 @@ export class AttemptLease implements LimitLease {
   cancel(): void {
     this.#end();
     this.#admitted?.cancel();
-    this.#slot.standing.shortUntilMs = 0;
+    this.#slot.accountState.shortUntilMs = 0;
   }
 
   /** The only subject is the account. */
@@ -56,8 +56,8 @@ export class AttemptLease implements LimitLease {
   #end(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const { standing, health, model } = this.#slot;
-    standing.inFlight--;
+    const { accountState, health, model } = this.#slot;
+    accountState.inFlight--;
     this.#reporter?.reportAbandoned(this.#slot, this.#attempt);
     abandon(health.circuit, this.#attempt);
     abandon(model.circuit, this.#attempt);

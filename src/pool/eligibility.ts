@@ -2,7 +2,7 @@
 
 import type { EstimatedUse, Limiter, Shortage } from "../limits/limiter-types.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
-import { type AccountStanding, isHealthy, type PoolSlot } from "./account-state.ts";
+import { type AccountState, isHealthy, type PoolSlot } from "./account-accountState.ts";
 import type { Cause } from "./cool-down.ts";
 import {
   type Circuit,
@@ -52,10 +52,10 @@ function findObstacle(slot: PoolSlot, selection: SelectionRequest): IneligibleRe
   if (!isHealthy(slot, nowMs)) return isParked(slot.health.circuit) ? "parked" : "cooling";
   if (nowMs < slot.model.gauge.exhaustedUntilMs) return "rate_limited";
   if (slot.limited === null) return null;
-  const { standing } = slot;
+  const { accountState } = slot;
   const { concurrency } = slot.route.account.limits;
-  if (concurrency !== null && standing.inFlight >= concurrency) return "at_capacity";
-  if (nowMs < standing.shortUntilMs && isShortFor(standing, selection)) return "rate_limited";
+  if (concurrency !== null && accountState.inFlight >= concurrency) return "at_capacity";
+  if (nowMs < accountState.shortUntilMs && isShortFor(accountState, selection)) return "rate_limited";
   const shortage = selection.refused?.get(slot);
   return shortage === undefined ? null : toReason(shortage);
 }
@@ -70,7 +70,7 @@ export function isTried({ route }: PoolSlot, tried: readonly AccountRoute[]): bo
   return false;
 }
 
-function isShortFor({ shortOf, shortAmount }: AccountStanding, { estimate }: SelectionRequest): boolean {
+function isShortFor({ shortOf, shortAmount }: AccountState, { estimate }: SelectionRequest): boolean {
   return shortOf === "requests" || (estimate[shortOf] ?? 0) >= shortAmount;
 }
 
@@ -79,10 +79,10 @@ export function noteRejection(slot: PoolSlot, shortage: Shortage, selection: Sel
   selection.refused ??= new Map();
   selection.refused.set(slot, shortage);
   if (shortage.freesInMs === null) return;
-  const { standing } = slot;
-  standing.shortUntilMs = selection.nowMs + shortage.freesInMs;
-  standing.shortOf = shortage.unit;
-  standing.shortAmount = shortage.unit === "requests" ? 1 : (selection.estimate[shortage.unit] ?? 0);
+  const { accountState } = slot;
+  accountState.shortUntilMs = selection.nowMs + shortage.freesInMs;
+  accountState.shortOf = shortage.unit;
+  accountState.shortAmount = shortage.unit === "requests" ? 1 : (selection.estimate[shortage.unit] ?? 0);
 }
 
 const toReason = ({ kind }: Shortage): IneligibleReason =>
@@ -94,13 +94,13 @@ function clearsInMs(
   obstacle: IneligibleReason,
   { nowMs, refused }: SelectionRequest,
 ): number | null {
-  const { health, model, standing } = slot;
+  const { health, model, accountState } = slot;
   if (obstacle === "cooling") {
     const account = isOpen(health.circuit, nowMs) ? usableInMs(health.circuit, nowMs) : 0;
     return Math.max(account, isOpen(model.circuit, nowMs) ? usableInMs(model.circuit, nowMs) : 0);
   }
   if (obstacle !== "rate_limited") return null;
-  const untilMs = Math.max(model.gauge.exhaustedUntilMs, standing.shortUntilMs);
+  const untilMs = Math.max(model.gauge.exhaustedUntilMs, accountState.shortUntilMs);
   return untilMs > nowMs ? untilMs - nowMs : (refused?.get(slot)?.freesInMs ?? null);
 }
 
@@ -178,7 +178,7 @@ export function buildCandidate(slot: PoolSlot, selection: SelectionRequest, limi
     freesInMs = shortage.freesInMs;
   }
   const score =
-    reason === null ? computeScore(slot.standing.inFlight, slot.weight, scoreCost(slot, selection)) : null;
+    reason === null ? computeScore(slot.accountState.inFlight, slot.weight, scoreCost(slot, selection)) : null;
   const cause = reason === "cooling" || reason === "parked" ? findCause(slot, selection.nowMs) : null;
   const result = candidate(slot, score, reason, freesInMs);
   return cause === null ? result : { ...result, cause };
@@ -186,7 +186,7 @@ export function buildCandidate(slot: PoolSlot, selection: SelectionRequest, limi
 
 /** The candidate that was taken, with its score before this request. */
 export function chosenCandidate(slot: PoolSlot, selection: SelectionRequest): Candidate {
-  const others = Math.max(0, slot.standing.inFlight - 1);
+  const others = Math.max(0, slot.accountState.inFlight - 1);
   const score = computeScore(others, slot.weight, scoreCost(slot, selection));
   return candidate(slot, score, null, null);
 }

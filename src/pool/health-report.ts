@@ -1,7 +1,7 @@
 /** Builds the health report of an account for administrators: current load, cool-downs and failures. */
 
 import { type ReportedLimit, readReportedLimits } from "../accounts/rate-limit.ts";
-import type { AccountStanding, ModelRoute } from "./account-state.ts";
+import type { AccountState, ModelRoute } from "./account-state.ts";
 import type { Cause } from "./cool-down.ts";
 import { type Circuit, isHalfOpen, isOpen, isParked, usableInMs } from "./health.ts";
 
@@ -43,9 +43,9 @@ const UNKNOWN: AccountReport = {
   models: [],
 };
 
-export function buildReport(standing: AccountStanding | null, nowMs: number): AccountReport {
-  if (standing === null) return UNKNOWN;
-  const { health, inFlight } = standing;
+export function buildReport(state: AccountState | null, nowMs: number): AccountReport {
+  if (state === null) return UNKNOWN;
+  const { health, inFlight } = state;
   const models = [...health.models].map(([upstreamModel, model]) =>
     buildModelReport(upstreamModel, model, nowMs),
   );

@@ -12,7 +12,7 @@ import { NO_AMOUNTS } from "../limits/amounts.ts";
 import type { EstimatedUse, Limiter, LimitLease, Subject } from "../limits/limiter-types.ts";
 import type { ResponseHeaders } from "../net/http-client/contract.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
-import { AccountStandings, isHealthy, type PoolSlot } from "./account-state.ts";
+import { AccountStates, isHealthy, type PoolSlot } from "./account-state.ts";
 import { findHome, hashAffinity, openHomeAccounts } from "./affinity.ts";
 import { AttemptLease } from "./attempt-lease.ts";
 import {
@@ -129,7 +129,7 @@ class AccountPool implements Pool {
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #limiter: Limiter;
-  readonly #standings = new AccountStandings();
+  readonly #states = new AccountStates();
   readonly #tiersByRoutes = new WeakMap<readonly AccountRoute[], readonly Tier[]>();
   /** The accounts of conversations that are cached, or that are not the computed ones. */
   readonly #homes = openHomeAccounts<PoolSlot>(CACHED_HOMES_HALF);
@@ -148,7 +148,7 @@ class AccountPool implements Pool {
     const { affinity } = request;
     const selection = buildSelection(request, this.#clock.monotonicMs());
     const tiers = this.#getTiers(request.routes);
-    const preferred = request.preferred ? this.#standings.getSlot(request.preferred) : null;
+    const preferred = request.preferred ? this.#states.getSlot(request.preferred) : null;
     for (const tier of tiers) {
       if (preferred?.route.account.priority === tier.priority && isFree(preferred, selection)) {
         const picked = this.#take(preferred, tiers, selection);
@@ -169,7 +169,7 @@ class AccountPool implements Pool {
   #getTiers(routes: readonly AccountRoute[]): readonly Tier[] {
     const existing = this.#tiersByRoutes.get(routes);
     if (existing) return existing;
-    const tiers = buildTiers(routes.map((route) => this.#standings.getSlot(route)));
+    const tiers = buildTiers(routes.map((route) => this.#states.getSlot(route)));
     this.#tiersByRoutes.set(routes, tiers);
     return tiers;
   }
@@ -228,7 +228,7 @@ class AccountPool implements Pool {
   }
 
   recordSuccess(route: AccountRoute, firstByteMs: number, headers: ResponseHeaders | null): void {
-    const slot = this.#standings.getSlot(route);
+    const slot = this.#states.getSlot(route);
     const { health, model } = slot;
     const nowMs = this.#clock.monotonicMs();
     if (health.circuit.untilMs === 0 && model.circuit.untilMs === 0) {
@@ -246,7 +246,7 @@ class AccountPool implements Pool {
   }
 
   recordFailure(route: AccountRoute, failure: UpstreamFailure): void {
-    const slot = this.#standings.getSlot(route);
+    const slot = this.#states.getSlot(route);
     const nowMs = this.#clock.monotonicMs();
     this.#strike(slot, { kind: failure.class, hintMs: readRetryHint(failure, this.#clock.nowMs()) }, nowMs);
     if (!isBlameless(failure.class)) noteFailure(slot.model.gauge, nowMs);
@@ -259,11 +259,11 @@ class AccountPool implements Pool {
   }
 
   recordStreamEnd(route: AccountRoute): void {
-    this.#standings.getSlot(route).model.brokenStreams = 0;
+    this.#states.getSlot(route).model.brokenStreams = 0;
   }
 
   recordBrokenStream(route: AccountRoute, failure: UpstreamFailure): void {
-    const slot = this.#standings.getSlot(route);
+    const slot = this.#states.getSlot(route);
     const { model } = slot;
     const nowMs = this.#clock.monotonicMs();
     noteFailure(model.gauge, nowMs);
@@ -275,7 +275,7 @@ class AccountPool implements Pool {
   }
 
   moveConversation(routes: readonly AccountRoute[], affinity: string, route: AccountRoute): void {
-    const slot = this.#standings.getSlot(route);
+    const slot = this.#states.getSlot(route);
     const tier = this.#getTiers(routes).find(({ slots }) => slots.includes(slot));
     if (tier === undefined) return;
     this.#homes.set(affinity, tier.slots, slot);
@@ -283,12 +283,12 @@ class AccountPool implements Pool {
   }
 
   park(account: PolicyAccount): void {
-    park(this.#standings.getCircuit(account));
+    park(this.#states.getCircuit(account));
     this.#reporter?.reportParked(account);
   }
 
   resetHealth(accountId: string): void {
-    const health = this.#standings.resetHealth(accountId);
+    const health = this.#states.resetHealth(accountId);
     if (health !== null) this.#reporter?.reportReset(health);
   }
 
@@ -298,36 +298,36 @@ class AccountPool implements Pool {
 
   applyReport(account: PolicyAccount, model: string | null, { report, probeDelayMs }: ReceivedReport): void {
     const circuit =
-      model === null ? this.#standings.getCircuit(account) : this.#standings.getModelCircuit(account, model);
+      model === null ? this.#states.getCircuit(account) : this.#states.getModelCircuit(account, model);
     applyReport(circuit, report, { nowMs: this.#clock.monotonicMs(), probeDelayMs });
   }
 
   retain(accounts: ReadonlyMap<string, PolicyAccount>): void {
-    this.#standings.retain(accounts, this.#clock.monotonicMs());
+    this.#states.retain(accounts, this.#clock.monotonicMs());
     this.#homes.clear();
     this.#hasMovedConversations = false;
   }
 
   describe(route: AccountRoute): Candidate {
-    return buildCandidate(this.#standings.getSlot(route), this.#emptySelection(), this.#limiter);
+    return buildCandidate(this.#states.getSlot(route), this.#emptySelection(), this.#limiter);
   }
 
   outlook(routes: readonly AccountRoute[]): Outlook | null {
     const selection = this.#emptySelection();
-    const slots = routes.map((route) => this.#standings.getSlot(route));
+    const slots = routes.map((route) => this.#states.getSlot(route));
     return slots.some((slot) => isFree(slot, selection)) ? null : computeOutlook(slots, selection);
   }
 
   report(account: PolicyAccount): AccountReport {
-    return buildReport(this.#standings.find(account), this.#clock.monotonicMs());
+    return buildReport(this.#states.find(account), this.#clock.monotonicMs());
   }
 
   noteLimitGain(accountId: string): void {
-    this.#standings.endShortage(accountId);
+    this.#states.endShortage(accountId);
   }
 
   countInFlight(accountId: string): number {
-    return this.#standings.countInFlight(accountId);
+    return this.#states.countInFlight(accountId);
   }
 
   #emptySelection(): SelectionRequest {

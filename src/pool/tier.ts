@@ -4,7 +4,7 @@
  * once for as many choices as there are accounts, so a choice costs the same among ten and among a thousand accounts.
  */
 
-import { isHealthy, type PoolSlot } from "./account-state.ts";
+import { isHealthy, type PoolSlot } from "./account-accountState.ts";
 import { isFree, type SelectionRequest } from "./eligibility.ts";
 import { computeScoreCost, isLighter } from "./score.ts";
 
@@ -131,8 +131,8 @@ function chooseAmong(
 }
 
 function pickLighter(first: PoolSlot, second: PoolSlot): PoolSlot {
-  const inFlight = first.standing.inFlight;
+  const inFlight = first.accountState.inFlight;
   if (inFlight === 0) return first;
-  const load = { inFlight: second.standing.inFlight, weight: second.weight };
+  const load = { inFlight: second.accountState.inFlight, weight: second.weight };
   return isLighter(load, { inFlight, weight: first.weight }) ? second : first;
 }
