@@ -1,7 +1,7 @@
 /** One attempt at an account, from its choice to its end. */
 
 import type { LimitLease, TrueUse } from "../limits/limiter-types.ts";
-import type { PoolSlot } from "./account-accountState.ts";
+import type { PoolSlot } from "./account-state.ts";
 import { abandon } from "./health.ts";
 import type { HealthReporter } from "./shared-health.ts";
 

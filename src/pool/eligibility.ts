@@ -2,7 +2,7 @@
 
 import type { EstimatedUse, Limiter, Shortage } from "../limits/limiter-types.ts";
 import type { AccountRoute } from "../policy/snapshot.ts";
-import { type AccountState, isHealthy, type PoolSlot } from "./account-accountState.ts";
+import { type AccountState, isHealthy, type PoolSlot } from "./account-state.ts";
 import type { Cause } from "./cool-down.ts";
 import {
   type Circuit,
@@ -13,7 +13,7 @@ import {
   needsAttention,
   usableInMs,
 } from "./health.ts";
-import { NO_OBSTACLES, type Obstacles, soonest } from "./outlook.ts";
+import { NO_OBSTACLES, type Obstacles, soonest } from "./wait-decision.ts";
 import { computeScore, computeScoreCost } from "./score.ts";
 
 /** Accounts that are disabled, or lack the model or the interface, are not candidates: the snapshot omits them. */
@@ -104,17 +104,17 @@ function clearsInMs(
   return untilMs > nowMs ? untilMs - nowMs : (refused?.get(slot)?.freesInMs ?? null);
 }
 
-export interface Outlook {
+export interface Unavailability {
   /** True if some candidate is only busy or cooling down, so that waiting can help. */
   mayFree: boolean;
   /** Time until the first of them may be eligible; null if only a release helps. */
   freesInMs: number | null;
-  /** The obstacles by kind; `decide` (`outlook.ts`) reads them. */
+  /** The obstacles by kind; `decideWait` (`wait-decision.ts`) reads them. */
   obstacles: Obstacles;
 }
 
-/** What waiting can achieve if no account is available now. */
-export function computeOutlook(slots: Iterable<PoolSlot>, selection: SelectionRequest): Outlook {
+/** Why no account is available now, and whether waiting can help. */
+export function computeUnavailability(slots: Iterable<PoolSlot>, selection: SelectionRequest): Unavailability {
   const obstacles: Obstacles = { ...NO_OBSTACLES };
   let mayFree = false;
   let soonestMs: number | null = null;

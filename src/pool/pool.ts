@@ -19,12 +19,12 @@ import {
   buildCandidate,
   type Candidate,
   chosenCandidate,
-  computeOutlook,
+  computeUnavailability,
   isFree,
   isTried,
   noteRejection,
-  type Outlook,
   type SelectionRequest,
+  type Unavailability,
 } from "./eligibility.ts";
 import { begin, type FailureImpact, park, recordFailure, recordSuccess } from "./health.ts";
 import { type AccountReport, buildReport } from "./health-report.ts";
@@ -66,7 +66,7 @@ export type Choice =
     }
   /** This node has to borrow a part of the limits of the best account. */
   | { kind: "lacking"; accountId: string; subjects: readonly [Subject] }
-  | ({ kind: "none"; candidates(): Candidate[] } & Outlook);
+  | ({ kind: "none"; candidates(): Candidate[] } & Unavailability);
 
 export interface Pool {
   pick(request: PickRequest): Choice;
@@ -90,7 +90,7 @@ export interface Pool {
   retain(accounts: ReadonlyMap<string, PolicyAccount>): void;
   describe(route: AccountRoute): Candidate;
   /** Why none of these accounts can take a request now; null if one can. */
-  outlook(routes: readonly AccountRoute[]): Outlook | null;
+  findUnavailability(routes: readonly AccountRoute[]): Unavailability | null;
   report(account: PolicyAccount): AccountReport;
   /** This node may use more of the account's own limits than before. */
   noteLimitGain(accountId: string): void;
@@ -211,11 +211,11 @@ class AccountPool implements Pool {
   }
 
   #buildNone(tiers: readonly Tier[], selection: SelectionRequest): Choice {
-    const outlook = computeOutlook(
+    const unavailability = computeUnavailability(
       tiers.flatMap(({ slots }) => slots),
       selection,
     );
-    return { kind: "none", candidates: () => this.listCandidates(tiers, selection, null), ...outlook };
+    return { kind: "none", candidates: () => this.listCandidates(tiers, selection, null), ...unavailability };
   }
 
   listCandidates(tiers: readonly Tier[], selection: SelectionRequest, chosen: PoolSlot | null): Candidate[] {
@@ -312,10 +312,10 @@ class AccountPool implements Pool {
     return buildCandidate(this.#states.getSlot(route), this.#emptySelection(), this.#limiter);
   }
 
-  outlook(routes: readonly AccountRoute[]): Outlook | null {
+  findUnavailability(routes: readonly AccountRoute[]): Unavailability | null {
     const selection = this.#emptySelection();
     const slots = routes.map((route) => this.#states.getSlot(route));
-    return slots.some((slot) => isFree(slot, selection)) ? null : computeOutlook(slots, selection);
+    return slots.some((slot) => isFree(slot, selection)) ? null : computeUnavailability(slots, selection);
   }
 
   report(account: PolicyAccount): AccountReport {

@@ -4,7 +4,7 @@
  * once for as many choices as there are accounts, so a choice costs the same among ten and among a thousand accounts.
  */
 
-import { isHealthy, type PoolSlot } from "./account-accountState.ts";
+import { isHealthy, type PoolSlot } from "./account-state.ts";
 import { isFree, type SelectionRequest } from "./eligibility.ts";
 import { computeScoreCost, isLighter } from "./score.ts";
 

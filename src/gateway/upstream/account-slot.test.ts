@@ -80,13 +80,13 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
     async take(of: DispatchRequest, tried: readonly AccountRoute[] = [], last: ApiError | null = null) {
       const slot = await takeAccountSlot(dispatcher, of, { tried: new Set(tried), error: last });
       if (!("verdict" in slot)) return slot;
-      const outlook = last === null ? null : pool.outlook(of.routes);
+      const unavailability = last === null ? null : pool.findUnavailability(of.routes);
       throw describeNoAccount({
         publicModel: of.request.publicModel,
         noSlot: slot,
         last,
         unable: null,
-        outlook,
+        unavailability,
       });
     },
   };

@@ -7,7 +7,7 @@ import { NO_AMOUNTS } from "../../limits/amounts.ts";
 import type { BorrowRequest, LimitLeases, QueuedAsk } from "../../limits/leases/limit-leases.ts";
 import type { LimitLease, TrueUse } from "../../limits/limiter-types.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
-import { decide, type SelectionVerdict } from "../../pool/outlook.ts";
+import { decideWait, type SelectionVerdict } from "../../pool/wait-decision.ts";
 import type { Choice, PickRequest, Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import { waitText } from "../admission/caller-limits.ts";
@@ -167,7 +167,7 @@ async function waitForSlot(
   const startedMs = monotonicMs();
   // All waits of a request together take no longer than the queue timeout of its group.
   const leftMs = dispatchRequest.queue.timeoutMs - waitedMs(dispatchRequest.trace, startedMs);
-  const verdict = decide(first.obstacles, leftMs);
+  const verdict = decideWait(first.obstacles, leftMs);
   if (verdict.waitMs === 0 || isFailingEverywhere(last, verdict)) return { verdict, waited: null };
   const untilMs = startedMs + verdict.waitMs;
   let latest = first;
@@ -187,7 +187,7 @@ async function waitForSlot(
       if (again.kind === "picked") return { taken: again };
       if (again.kind === "lacking") return { freesInMs: BORROW_AGAIN_MS };
       latest = again;
-      const isHopeless = decide(again.obstacles, untilMs - monotonicMs()).waitMs === 0;
+      const isHopeless = decideWait(again.obstacles, untilMs - monotonicMs()).waitMs === 0;
       return isHopeless ? "hopeless" : { freesInMs: again.freesInMs };
     },
     clientSignal: (dispatchRequest.client.realClient ?? dispatchRequest.client).signal,
@@ -204,7 +204,7 @@ async function waitForSlot(
       return { verdict, waited: fullText(dispatchRequest.queue.maxWaiting) };
     case "hopeless":
       recordCandidates(pool, dispatchRequest, latest);
-      return { verdict: decide(latest.obstacles, 0), waited: null };
+      return { verdict: decideWait(latest.obstacles, 0), waited: null };
     case "timeout": {
       // This last pick also returns when the next slot comes free, for `Retry-After`.
       const final = pool.pick(pickRequest);
@@ -212,7 +212,7 @@ async function waitForSlot(
       if (final.kind === "none") latest = final;
       recordCandidates(pool, dispatchRequest, latest);
       const waited = `No account became available within ${waitText(dispatchRequest.queue.timeoutMs)}.`;
-      return { verdict: decide(latest.obstacles, 0), waited };
+      return { verdict: decideWait(latest.obstacles, 0), waited };
     }
   }
 }

@@ -122,9 +122,9 @@ function describeFailure(
   { noSlot, failover }: { readonly noSlot: NoSlot; readonly failover: Failover },
 ): ApiError {
   const last = failover.error;
-  const outlook = last === null ? null : pool.outlook(routes);
+  const unavailability = last === null ? null : pool.findUnavailability(routes);
   const unable = failover.unableError();
-  return describeNoAccount({ publicModel: request.publicModel, noSlot, last, unable, outlook });
+  return describeNoAccount({ publicModel: request.publicModel, noSlot, last, unable, unavailability });
 }
 
 function withSlot(content: UpstreamContent, accountSlot: AccountSlot): UpstreamResult {

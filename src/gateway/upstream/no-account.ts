@@ -2,8 +2,8 @@
 
 import { noAvailableAccount, retryAfter, upstreamUnavailable } from "../../accounts/failure.ts";
 import { ApiError } from "../../errors.ts";
-import type { Outlook } from "../../pool/eligibility.ts";
-import { decide, type SelectionVerdict } from "../../pool/outlook.ts";
+import type { Unavailability } from "../../pool/eligibility.ts";
+import { decideWait, type SelectionVerdict } from "../../pool/wait-decision.ts";
 
 /** Why no account slot could be taken. */
 export interface NoSlot {
@@ -27,15 +27,21 @@ export interface NoAccount {
   /** The error if only accounts were left that must not be used; null if there are none. */
   readonly unable: ApiError | null;
   /** Of all accounts of the model; null if one of them is free, or if nothing was tried. */
-  readonly outlook: Outlook | null;
+  readonly unavailability: Unavailability | null;
 }
 
 /** A "not found" of one account is not final while another account may have what the request names. */
-export function describeNoAccount({ publicModel, noSlot, last, unable, outlook }: NoAccount): ApiError {
+export function describeNoAccount({
+  publicModel,
+  noSlot,
+  last,
+  unable,
+  unavailability,
+}: NoAccount): ApiError {
   if (last === null && unable !== null && !mayServeLater(noSlot.verdict)) return unable;
   if (last === null || (last.status === 404 && mayServeLater(noSlot.verdict)))
     return describe(publicModel, noSlot);
-  return withRetryTime(last, outlook);
+  return withRetryTime(last, unavailability);
 }
 
 /** Codes of temporary failures. The pool may know when they end. */
@@ -46,10 +52,10 @@ const TEMPORARY_CODES: ReadonlySet<string> = new Set([
 ]);
 
 /** Adds `Retry-After` to the error of the last attempt if every account of the model is cooling down. */
-function withRetryTime(error: ApiError, outlook: Outlook | null): ApiError {
+function withRetryTime(error: ApiError, unavailability: Unavailability | null): ApiError {
   if (!TEMPORARY_CODES.has(error.code) || error.headers["retry-after"] !== undefined) return error;
-  if (outlook === null || outlook.freesInMs === null) return error;
-  const { reason, freesInMs } = decide(outlook.obstacles, 0);
+  if (unavailability === null || unavailability.freesInMs === null) return error;
+  const { reason, freesInMs } = decideWait(unavailability.obstacles, 0);
   if (reason !== "failing" && reason !== "overloaded") return error;
   const { code, message, param, headers } = error;
   return new ApiError(code, message, {

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import {
-  decide,
+  decideWait,
   FIRST_PROBE_WAIT_MS_MAX,
   NO_OBSTACLES,
   type Obstacles,
   type SelectionVerdict,
-} from "./outlook.ts";
+} from "./wait-decision.ts";
 
 const QUEUE_MS = 30_000;
 
@@ -71,7 +71,7 @@ const MIXED: Row[] = [
 
 describe("a request without an available account", () => {
   test.each([...ONE_KIND, ...MIXED])("%s", (_, obstacles, expected) => {
-    expect(decide({ ...NO_OBSTACLES, ...obstacles }, QUEUE_MS)).toEqual(expected);
+    expect(decideWait({ ...NO_OBSTACLES, ...obstacles }, QUEUE_MS)).toEqual(expected);
   });
 
   test.each<[string, Partial<Obstacles>]>([
@@ -80,12 +80,12 @@ describe("a request without an available account", () => {
     ["failing", failing(1)],
   ])("does not wait if its time is over (%s)", (_, obstacles) => {
     for (const leftMs of [0, -5]) {
-      expect(decide({ ...NO_OBSTACLES, ...obstacles }, leftMs).waitMs).toBe(0);
+      expect(decideWait({ ...NO_OBSTACLES, ...obstacles }, leftMs).waitMs).toBe(0);
     }
   });
 
   test("waits for a first probe no longer than its group allows", () => {
-    expect(decide({ ...NO_OBSTACLES, ...failing(2_000) }, 3_000).waitMs).toBe(3_000);
-    expect(decide({ ...NO_OBSTACLES, ...failing(2_000) }, 1_000).waitMs).toBe(0);
+    expect(decideWait({ ...NO_OBSTACLES, ...failing(2_000) }, 3_000).waitMs).toBe(3_000);
+    expect(decideWait({ ...NO_OBSTACLES, ...failing(2_000) }, 1_000).waitMs).toBe(0);
   });
 });

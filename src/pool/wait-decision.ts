@@ -52,7 +52,7 @@ const SOON_MS = 90_000;
  * overloaded. For a failing upstream it waits for the first probe after the fault, so that a short outage stays
  * invisible; after a failed probe, requests are rejected at once until a probe succeeds.
  */
-export function decide(obstacles: Obstacles, leftMs: number): SelectionVerdict {
+export function decideWait(obstacles: Obstacles, leftMs: number): SelectionVerdict {
   return { waitMs: boundWait(obstacles, Math.max(0, leftMs)), ...nameReason(obstacles) };
 }
 
