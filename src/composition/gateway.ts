@@ -14,7 +14,7 @@ import { openInFlightRequests } from "../gateway/request/in-flight-requests.ts";
 import { RequestReader } from "../gateway/request/read-request.ts";
 import { HeldResponses } from "../gateway/response-calls/held-responses.ts";
 import type { ForwardedStoredCalls } from "../gateway/response-calls/stored-response.ts";
-import { ConversationStays } from "../gateway/steps/conversation-stays.ts";
+import { StickySteps } from "../gateway/steps/sticky-steps.ts";
 import { openResponseRoutes } from "../gateway/stored-responses/response-routes.ts";
 import { openDrains } from "../gateway/stream/drains.ts";
 import type { TranslationServices } from "../gateway/translation/request-translator.ts";
@@ -104,7 +104,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     billingFaults: billing.faults,
     lateUsage: billing.lateUsage,
     idempotency: billing.idempotency,
-    stays: new ConversationStays(limits.fallbackStaysMax, clock.monotonicMs),
+    stickySteps: new StickySteps(limits.fallbackStaysMax, clock.monotonicMs),
     estimates: createInputEstimates(),
     reasoning,
     inputCounter,

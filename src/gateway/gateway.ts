@@ -33,7 +33,7 @@ import type { InFlightRequests } from "./request/in-flight-requests.ts";
 import type { RequestReader } from "./request/read-request.ts";
 import type { HeldResponses } from "./response-calls/held-responses.ts";
 import type { ForwardedStoredCalls } from "./response-calls/stored-response.ts";
-import type { ConversationStays } from "./steps/conversation-stays.ts";
+import type { StickySteps } from "./steps/sticky-steps.ts";
 import type { ResponseRoutes } from "./stored-responses/response-routes.ts";
 import type { Drains } from "./stream/drains.ts";
 import type { KeepAliveTimer } from "./stream/keep-alive-timer.ts";
@@ -69,7 +69,7 @@ export interface Gateway {
   readonly lateUsage: Pick<LateUsage, "add">;
   readonly idempotency: Idempotency;
   /** The fallback steps at which conversations stay. */
-  readonly stays: ConversationStays;
+  readonly stickySteps: StickySteps;
   readonly estimates: InputEstimates;
   /** Estimates of reasoning tokens that are not shown, learnt from responses that reported them. */
   readonly reasoning: ReasoningEstimates;

@@ -10,9 +10,9 @@ import { HoldRejection } from "../charging/hold-error.ts";
 import { type AdmittedRequest, setStep } from "../request-context.ts";
 import { applyRequestPolicy, type RequestPolicyServices } from "../request-policy/apply-request-policy.ts";
 import { conversationNotFound } from "../steps/conversation-holder.ts";
-import type { ConversationStays } from "../steps/conversation-stays.ts";
 import { FallbackRun } from "../steps/fallback-run.ts";
 import { findConditions } from "../steps/find-conditions.ts";
+import type { StickySteps } from "../steps/sticky-steps.ts";
 import { computeAffinity } from "../upstream/dispatch-request.ts";
 import type { RetryBudget } from "../upstream/retry-budget.ts";
 import { readFallbackHeaders } from "./read-fallback-headers.ts";
@@ -21,7 +21,7 @@ import { forecastPrice, isWithinPrice } from "./step-price.ts";
 
 interface FallbackServices extends RequestPolicyServices {
   readonly auth: Pick<Authenticator, "publicUrl">;
-  readonly stays: Pick<ConversationStays, "find" | "keep">;
+  readonly stickySteps: Pick<StickySteps, "find" | "record">;
   readonly clock: { monotonicMs(): number };
   readonly dispatcher: { readonly retries: RetryBudget; readonly attemptsMax: number };
 }
@@ -38,7 +38,7 @@ export async function openFallback(
     return null;
   }
   const { outputTokensMax } = request;
-  const name = nameStay(context);
+  const name = nameStickyConversation(context);
   const run = new FallbackRun({
     requested: {
       caller,
@@ -77,14 +77,14 @@ async function enterFirst(
 ): Promise<void> {
   const holdingStep = context.holder?.step ?? null;
   if (holdingStep !== null) {
-    run.stayAt(holdingStep);
+    run.restrictTo(holdingStep);
     if (!(await enterNext(services, context, run))) throw withTried(notFound(context), run.tried);
     return;
   }
-  const stay =
-    run.conversation === null ? null : services.stays.find(run.conversation, context.model.fallback);
-  if (stay === null) return;
-  run.startAt(stay);
+  const sticky =
+    run.conversation === null ? null : services.stickySteps.find(run.conversation, context.model.fallback);
+  if (sticky === null) return;
+  run.startAt(sticky);
   await enterNext(services, context, run);
 }
 
@@ -93,7 +93,7 @@ function notFound({ endpoint, request }: AdmittedRequest): ApiError {
 }
 
 /** A conversation stays within its key, group and model. Null if the request names none, or no step keeps them. */
-function nameStay({ call, caller, request, model }: AdmittedRequest): string | null {
+function nameStickyConversation({ call, caller, request, model }: AdmittedRequest): string | null {
   if (model.fallback.every(({ stayMs }) => stayMs === null)) return null;
   const conversation = computeAffinity(caller.key.id, call.request.headers, request);
   return conversation === null ? null : `${conversation} ${caller.group.id} ${model.id}`;
@@ -114,10 +114,11 @@ export async function moveToNextStep(
 }
 
 /** The step in progress serves the request. */
-export function recordServed({ stays }: Pick<FallbackServices, "stays">, run: FallbackRun): void {
+export function recordServed({ stickySteps }: Pick<FallbackServices, "stickySteps">, run: FallbackRun): void {
   run.recordServed();
   const { conversation, step, reason } = run;
-  if (conversation !== null && step !== null && reason !== null) stays.keep(conversation, { step, reason });
+  if (conversation !== null && step !== null && reason !== null)
+    stickySteps.record(conversation, { step, reason });
 }
 
 /** Throws an error that no other step may hide: a refusal, a mistake of the client, a fault of the gateway. */

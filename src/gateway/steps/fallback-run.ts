@@ -17,8 +17,8 @@ import type { Caller } from "../admission/authenticate.ts";
 import type { StepTrace, Trace } from "../request/trace.ts";
 import type { DispatchStep } from "../upstream/dispatch-request.ts";
 import type { Retries } from "../upstream/retry-budget.ts";
-import type { StayingStep } from "./conversation-stays.ts";
 import { findLeaveAfterMs, leavingQueue } from "./leaving-queue.ts";
+import type { StickyStep } from "./sticky-steps.ts";
 
 /** The request as it was admitted, before any step. */
 interface RequestedTarget extends ModelAccess {
@@ -93,14 +93,14 @@ export class FallbackRun {
   }
 
   /** The conversation stays on this step: it is tried first, and then the requested target. */
-  startAt({ step, reason }: StayingStep): void {
+  startAt({ step, reason }: StickyStep): void {
     this.#remaining.splice(this.#remaining.indexOf(step), 1);
     this.#remaining.unshift(step, null);
     this.#met.add(reason);
   }
 
   /** An account of this step holds the conversation, so no other step can serve the request. */
-  stayAt(step: PublishedFallbackStep): void {
+  restrictTo(step: PublishedFallbackStep): void {
     this.#remaining.splice(0, this.#remaining.length, step);
     this.#holdingStep = step;
   }

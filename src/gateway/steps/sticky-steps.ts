@@ -6,24 +6,24 @@
 import type { PublishedFallbackStep } from "../../policy/snapshot.ts";
 import type { FallbackCondition } from "../../records/fallback.ts";
 
-interface Stay {
+interface StickyEntry {
   readonly groupId: string;
   readonly modelId: string;
   readonly reason: FallbackCondition;
   readonly untilMs: number;
 }
 
-export interface StayingStep {
+export interface StickyStep {
   readonly step: PublishedFallbackStep;
   readonly reason: FallbackCondition;
 }
 
 /** Holds at most twice `halfMax` conversations: when the newer half is full, the older half is dropped. */
-export class ConversationStays {
+export class StickySteps {
   readonly #halfMax: number;
   readonly #monotonicMs: () => number;
-  #newer = new Map<string, Stay>();
-  #older = new Map<string, Stay>();
+  #newer = new Map<string, StickyEntry>();
+  #older = new Map<string, StickyEntry>();
 
   constructor(halfMax: number, monotonicMs: () => number) {
     this.#halfMax = halfMax;
@@ -31,17 +31,17 @@ export class ConversationStays {
   }
 
   /** Null if the conversation may begin at the first step. */
-  find(conversation: string, steps: readonly PublishedFallbackStep[]): StayingStep | null {
-    const stay = this.#newer.get(conversation) ?? this.#older.get(conversation);
-    if (stay === undefined || stay.untilMs <= this.#monotonicMs()) return null;
+  find(conversation: string, steps: readonly PublishedFallbackStep[]): StickyStep | null {
+    const entry = this.#newer.get(conversation) ?? this.#older.get(conversation);
+    if (entry === undefined || entry.untilMs <= this.#monotonicMs()) return null;
     const step = steps.find(
       ({ group, model, when, stayMs }) =>
-        stayMs !== null && group.id === stay.groupId && model.id === stay.modelId && when.has(stay.reason),
+        stayMs !== null && group.id === entry.groupId && model.id === entry.modelId && when.has(entry.reason),
     );
-    return step === undefined ? null : { step, reason: stay.reason };
+    return step === undefined ? null : { step, reason: entry.reason };
   }
 
-  keep(conversation: string, { step, reason }: StayingStep): void {
+  record(conversation: string, { step, reason }: StickyStep): void {
     if (step.stayMs === null) return;
     if (this.#newer.size >= this.#halfMax && !this.#newer.has(conversation)) {
       this.#older = this.#newer;
