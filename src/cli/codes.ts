@@ -47,14 +47,14 @@ export const createRedeemCodes: CommandDefinition = {
   },
   run: (input) =>
     withInstallation(input, async (installation) => {
-      const worth = parseWorth(input);
+      const value = parseValue(input);
       const target = chooseSecretTarget(input, installation.settings, "codes");
       const howMany = wholeNumberFrom(input, "count", 1, CODES_PER_BATCH_MAX);
       const expiresAtMs = instantFrom(input, "expires");
       const name =
         input.text("batch") ?? `codes-${instantText(installation.clock.nowMs()).replace(/[^0-9]/g, "")}`;
       if (!isName(name)) misuse(`--batch must be ${NAME_RULE}.`, "For example: --batch spring");
-      const order = { name, count: howMany, worth, expiresAtMs, actor: cliActor() };
+      const order = { name, count: howMany, value, expiresAtMs, actor: cliActor() };
       const codes = await runLogged(
         installation,
         (txInstallation) => createCodes(txInstallation, order),
@@ -63,7 +63,7 @@ export const createRedeemCodes: CommandDefinition = {
           target: `codes ${name}`,
           changes: [
             { field: "codes", from: null, to: String(howMany) },
-            { field: "worth", from: null, to: formatWorth(worth) },
+            { field: "worth", from: null, to: formatValue(value) },
           ],
         }),
       );
@@ -75,9 +75,9 @@ export const createRedeemCodes: CommandDefinition = {
       if (input.flag("json")) {
         const expires = instantText(expiresAtMs);
         const delivered = file === null ? { codes } : { codes_file: file };
-        return printJson(input, { batch: name, ...worthToJson(worth), expires, ...delivered });
+        return printJson(input, { batch: name, ...valueToJson(value), expires, ...delivered });
       }
-      const made = `${count(codes.length, "code")} of ${formatWorth(worth)}, batch ${paint.bold(name)}`;
+      const made = `${count(codes.length, "code")} of ${formatValue(value)}, batch ${paint.bold(name)}`;
       if (file === null) {
         // Only the codes go to standard output.
         remark(`${made}, shown only once:\n`);
@@ -98,7 +98,7 @@ export const listCodes: CommandDefinition = {
       printList(input, {
         json: batches.map((batch) => ({
           batch: batch.name,
-          ...worthToJson(nameWorth(batch, plans)),
+          ...valueToJson(nameValue(batch, plans)),
           created: instantText(batch.createdAtMs),
           created_by: batch.createdBy,
           expires: instantText(batch.expiresAtMs),
@@ -110,7 +110,7 @@ export const listCodes: CommandDefinition = {
         header: ["BATCH", "EACH", "CODES", "REDEEMED", "UNUSED", "VOIDED", "EXPIRES", "CREATED", "BY"],
         rows: batches.map((batch) => [
           batch.name,
-          formatWorth(nameWorth(batch, plans)),
+          formatValue(nameValue(batch, plans)),
           String(batch.codes),
           String(batch.redeemed),
           batch.open > 0 ? paint.green(String(batch.open)) : "0",
@@ -179,9 +179,9 @@ export const voidCodes: CommandDefinition = {
     }),
 };
 
-type Worth = BatchOrder["worth"];
+type OrderedValue = BatchOrder["value"];
 
-function parseWorth(input: Input): Worth {
+function parseValue(input: Input): OrderedValue {
   const plan = input.text("plan");
   const hasAmount = input.text("usd") !== undefined;
   if (plan === undefined && !hasAmount)
@@ -197,17 +197,17 @@ function parseWorth(input: Input): Worth {
   return { kind: "plan", plan, days: wholeNumberFrom(input, "days", 30, CODE_DAYS_MAX) };
 }
 
-function formatWorth(worth: Worth): string {
-  return worth.kind === "money" ? formatUsd(worth.amountNano) : `${worth.plan}, ${count(worth.days, "day")}`;
+function formatValue(value: OrderedValue): string {
+  return value.kind === "money" ? formatUsd(value.amountNano) : `${value.plan}, ${count(value.days, "day")}`;
 }
 
-function worthToJson(worth: Worth) {
-  return worth.kind === "money" ? { usd: usdText(worth.amountNano) } : { plan: worth.plan, days: worth.days };
+function valueToJson(value: OrderedValue) {
+  return value.kind === "money" ? { usd: usdText(value.amountNano) } : { plan: value.plan, days: value.days };
 }
 
-function nameWorth({ worth }: RedeemBatch, plans: ReadonlyMap<string, string>): Worth {
-  if (worth.kind === "money") return worth;
-  return { kind: "plan", plan: plans.get(worth.planId) ?? worth.planId, days: worth.days };
+function nameValue({ value }: RedeemBatch, plans: ReadonlyMap<string, string>): OrderedValue {
+  if (value.kind === "money") return value;
+  return { kind: "plan", plan: plans.get(value.planId) ?? value.planId, days: value.days };
 }
 
 async function allBatches(db: Db, nowMs: number): Promise<RedeemBatch[]> {

@@ -291,7 +291,7 @@ describe("the wallet", () => {
     const [code = ""] = await createCodes(console_.gateway.installation, {
       name: "browser",
       count: 1,
-      worth: { kind: "money", amountNano: parseUsd("2.50") },
+      value: { kind: "money", amountNano: parseUsd("2.50") },
       expiresAtMs: null,
       actor: "test",
     });

@@ -53,8 +53,8 @@ async function keyIn(group: string): Promise<string> {
 let batches = 0;
 async function code(usd: string): Promise<string> {
   batches += 1;
-  const worth = { kind: "money", amountNano: parseUsd(usd) } as const;
-  const order = { name: `batch ${batches}`, count: 1, worth, expiresAtMs: null, actor: "test" };
+  const value = { kind: "money", amountNano: parseUsd(usd) } as const;
+  const order = { name: `batch ${batches}`, count: 1, value, expiresAtMs: null, actor: "test" };
   const [made = ""] = await createCodes(gateway.installation, order);
   return made;
 }

@@ -98,7 +98,7 @@ async function someBooks(db: Db): Promise<void> {
     refund({ ...desk, db: tx }, { ...by, requestId: "r1", amountNano: 5n }),
   );
   const batch = { name: "spring", count: 2, expiresAtMs: null, actor: "cli:ada" };
-  const [code = ""] = await createCodes(desk, { ...batch, worth: { kind: "money", amountNano: 3n } });
+  const [code = ""] = await createCodes(desk, { ...batch, value: { kind: "money", amountNano: 3n } });
   await redeem(desk, { userId: "u1", code, actor: "u1" });
 }
 

@@ -15,7 +15,7 @@ import { MoneyOperationRejected } from "./rejection.ts";
 
 const NOW_MS = 1_794_000_000_000;
 const FIVE = { kind: "money", amountNano: parseUsd("5") } as const;
-const BATCH = { name: "spring", count: 3, worth: FIVE, expiresAtMs: null, actor: "cli:ada" };
+const BATCH = { name: "spring", count: 3, value: FIVE, expiresAtMs: null, actor: "cli:ada" };
 const DAY_MS = 86_400_000;
 
 async function deskOn(db: Db): Promise<CodeContext> {
@@ -135,9 +135,9 @@ eachEngine(({ open }) => {
     expect(await made({ name: "a", count: 0 })).toBe("bad_batch");
     expect(await made({ name: "a", count: 10_001 })).toBe("bad_batch");
     expect(await made({ name: "a", expiresAtMs: NOW_MS })).toBe("bad_batch");
-    expect(await made({ name: "a", worth: { kind: "money", amountNano: 0n } })).toBe("bad_amount");
-    expect(await made({ name: "a", worth: { kind: "plan", plan: "nope", days: 30 } })).toBe("bad_batch");
-    expect(await made({ name: "a", worth: { kind: "plan", plan: "pro", days: 0 } })).toBe("bad_batch");
+    expect(await made({ name: "a", value: { kind: "money", amountNano: 0n } })).toBe("bad_amount");
+    expect(await made({ name: "a", value: { kind: "plan", plan: "nope", days: 30 } })).toBe("bad_batch");
+    expect(await made({ name: "a", value: { kind: "plan", plan: "pro", days: 0 } })).toBe("bad_batch");
   });
 
   test("a code can grant a plan, and a second code continues where the first ends", async () => {
@@ -151,8 +151,8 @@ eachEngine(({ open }) => {
       windows: [{ per: "day", usd: "5", counted: "calendar" }],
       createdAtMs: 1,
     });
-    const worth = { kind: "plan", plan: "pro", days: 30 } as const;
-    const [one = "", two = ""] = await createCodes(counting, { ...BATCH, worth });
+    const value = { kind: "plan", plan: "pro", days: 30 } as const;
+    const [one = "", two = ""] = await createCodes(counting, { ...BATCH, value });
     const redeemFor = async (code: string) => {
       const redeemed = await redeem(counting, { userId: "u1", code, actor: "user:u1" });
       if (redeemed.kind !== "plan") throw new Error("it is worth a plan");

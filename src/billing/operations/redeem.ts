@@ -14,12 +14,12 @@ import { isUser } from "../../store/identity/users.ts";
 import { postTransfer, type Transfer, userBook } from "../../store/money/ledger.ts";
 import { listPlans } from "../../store/money/plans.ts";
 import {
-  type CodeStanding,
-  type CodeWorth,
+  type CodeValue,
   findRedeemBatch,
   insertRedeemBatch,
-  redeemCodeStanding,
+  readUnusableReason,
   takeRedeemCode,
+  type UnusableCodeReason,
   voidRedeemBatch,
   voidRedeemCode,
 } from "../../store/money/redeem-codes.ts";
@@ -40,7 +40,7 @@ export interface BatchOrder {
   name: string;
   count: number;
   /** An amount, or a plan by name for a number of days. */
-  worth: { kind: "money"; amountNano: Nano } | { kind: "plan"; plan: string; days: number };
+  value: { kind: "money"; amountNano: Nano } | { kind: "plan"; plan: string; days: number };
   expiresAtMs: number | null;
   actor: string;
 }
@@ -58,7 +58,7 @@ export async function createCodes(context: CodeContext, order: BatchOrder): Prom
     );
   const minted = Array.from({ length: count }, () => mintRedeemCode(context.randomBytes));
   await transaction(context.db, async (tx) => {
-    const worth = await resolveWorth(tx, order.worth);
+    const value = await resolveValue(tx, order.value);
     if ((await findRedeemBatch(tx, name)) !== null)
       throw new MoneyOperationRejected(
         "batch_exists",
@@ -66,23 +66,23 @@ export async function createCodes(context: CodeContext, order: BatchOrder): Prom
       );
     await insertRedeemBatch(
       tx,
-      { name, worth, createdAtMs: nowMs, createdBy: actor, expiresAtMs },
+      { name, value, createdAtMs: nowMs, createdBy: actor, expiresAtMs },
       minted.map(({ code, hint }) => ({ digest: context.digest(redeemCodeSecret(code)), hint })),
     );
   });
   return minted.map(({ code }) => code);
 }
 
-async function resolveWorth(tx: Db, worth: BatchOrder["worth"]): Promise<CodeWorth> {
-  if (worth.kind === "money") {
-    const { amountNano } = worth;
-    if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return worth;
+async function resolveValue(tx: Db, value: BatchOrder["value"]): Promise<CodeValue> {
+  if (value.kind === "money") {
+    const { amountNano } = value;
+    if (amountNano > 0n && amountNano <= AMOUNT_NANO_MAX) return value;
     throw new MoneyOperationRejected(
       "bad_amount",
       `The value of a code must be more than $0 and at most $${usdText(AMOUNT_NANO_MAX)}.`,
     );
   }
-  const { plan, days } = worth;
+  const { plan, days } = value;
   if (!Number.isInteger(days) || days < 1 || days > CODE_DAYS_MAX)
     throw new MoneyOperationRejected("bad_batch", `A code can grant a plan for 1 to ${CODE_DAYS_MAX} days.`);
   // Takes the lock, so that the plan cannot be deleted between this check and the commit.
@@ -93,14 +93,14 @@ async function resolveWorth(tx: Db, worth: BatchOrder["worth"]): Promise<CodeWor
   return { kind: "plan", planId, days };
 }
 
-const REJECTIONS: Record<CodeStanding, [MoneyRejection, string]> = {
+const REJECTIONS: Record<UnusableCodeReason, [MoneyRejection, string]> = {
   unknown: ["code_unknown", "This code does not exist."],
   redeemed: ["code_used", "This code was already redeemed."],
   voided: ["code_voided", "This code was voided."],
   expired: ["code_expired", "This code has expired."],
 };
 
-/** What a code was worth, and the user's wallet afterwards. */
+/** The value of a code, and the user's wallet afterwards. */
 export type RedemptionResult = { wallet: Wallet } & (
   | { kind: "money"; entry: Transfer }
   | { kind: "plan"; plan: string; subscription: SubscriptionRecord }
@@ -127,12 +127,12 @@ export async function redeem(
       throw new MoneyOperationRejected("unknown_user", `The user "${userId}" does not exist.`);
     const redeemed = await takeRedeemCode(tx, digest, userId, atMs);
     if (redeemed === null)
-      throw new MoneyOperationRejected(...REJECTIONS[await redeemCodeStanding(tx, digest)]);
-    const { worth, name } = redeemed;
+      throw new MoneyOperationRejected(...REJECTIONS[await readUnusableReason(tx, digest)]);
+    const { value, name } = redeemed;
     const granted =
-      worth.kind === "plan"
-        ? await grantDays(tx, context, userId, worth, atMs)
-        : await creditMoney(tx, { digest, batch: name, userId, actor, atMs, amountNano: worth.amountNano });
+      value.kind === "plan"
+        ? await grantDays(tx, context, userId, value, atMs)
+        : await creditMoney(tx, { digest, batch: name, userId, actor, atMs, amountNano: value.amountNano });
     return { ...granted, wallet: await readWallet(tx, userId) };
   });
 }
@@ -169,7 +169,7 @@ async function grantDays(
   tx: Db,
   { newId }: Pick<MoneyContext, "newId">,
   userId: string,
-  { planId, days }: Extract<CodeWorth, { kind: "plan" }>,
+  { planId, days }: Extract<CodeValue, { kind: "plan" }>,
   nowMs: number,
 ) {
   const plan = (await listPlans(tx)).find(({ id }) => id === planId);

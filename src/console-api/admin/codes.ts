@@ -14,7 +14,7 @@ import { parseUsd, usdText } from "../../money/nano.ts";
 import { type Db, transaction } from "../../store/engine/db.ts";
 import { listPlans } from "../../store/money/plans.ts";
 import {
-  type CodeWorth,
+  type CodeValue,
   findRedeemBatch,
   type ListedCode,
   listRedeemBatches,
@@ -27,7 +27,7 @@ import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forAdmins } from "../http/route.ts";
 
 /** An amount of money, or a plan for a number of days. */
-const worthFields = {
+const valueFields = {
   amount: z.string().nullable(),
   plan: z.string().nullable(),
   days: z.number().nullable(),
@@ -35,7 +35,7 @@ const worthFields = {
 
 const batchResponse = z.object({
   name: z.string(),
-  ...worthFields,
+  ...valueFields,
   created_at: z.number(),
   created_by: z.string(),
   expires_at: z.number().nullable(),
@@ -99,7 +99,7 @@ export const adminCodeRoutes = {
       return {
         data: batches.map((batch) => ({
           name: batch.name,
-          ...worthObject(batch.worth, plans),
+          ...valueObject(batch.value, plans),
           created_at: batch.createdAtMs,
           created_by: authors.get(userIdIn(batch.createdBy)) ?? batch.createdBy,
           expires_at: batch.expiresAtMs,
@@ -122,19 +122,19 @@ export const adminCodeRoutes = {
     response: z.object({ name: z.string(), codes: z.array(z.string()) }),
     async run({ installation }, input) {
       const { name, count, amount, plan, days, expires_at } = input.body;
-      const worth: BatchOrder["worth"] =
+      const value: BatchOrder["value"] =
         plan !== undefined && days !== undefined
           ? { kind: "plan", plan, days }
           : { kind: "money", amountNano: parseUsd(amount ?? "0") };
       const actor = `admin:${input.actor.userId}`;
       const codes = await transaction(installation.db, async (tx) => {
-        const order = { name, count, worth, expiresAtMs: expires_at, actor };
+        const order = { name, count, value, expiresAtMs: expires_at, actor };
         const created = await createCodes({ ...installation, db: tx }, order);
-        const codeWorth =
-          worth.kind === "plan" ? `${worth.plan}, ${worth.days} days` : `$${usdText(worth.amountNano)}`;
+        const codeValue =
+          value.kind === "plan" ? `${value.plan}, ${value.days} days` : `$${usdText(value.amountNano)}`;
         const changes = [
           { field: "codes", from: null, to: String(count) },
-          { field: "worth", from: null, to: codeWorth },
+          { field: "worth", from: null, to: codeValue },
         ];
         const atMs = installation.clock.nowMs();
         await recordChange(tx, input, { atMs, action: "codes.create", target: `codes ${name}`, changes });
@@ -212,10 +212,10 @@ function userIdIn(actor: string): string {
   return actor.replace(/^admin:/, "");
 }
 
-function worthObject(worth: CodeWorth, plans: ReadonlyMap<string, string>) {
-  return worth.kind === "money"
-    ? { amount: usdText(worth.amountNano), plan: null, days: null }
-    : { amount: null, plan: plans.get(worth.planId) ?? worth.planId, days: worth.days };
+function valueObject(value: CodeValue, plans: ReadonlyMap<string, string>) {
+  return value.kind === "money"
+    ? { amount: usdText(value.amountNano), plan: null, days: null }
+    : { amount: null, plan: plans.get(value.planId) ?? value.planId, days: value.days };
 }
 
 function codeObject(

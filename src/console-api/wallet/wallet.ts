@@ -191,15 +191,15 @@ export const walletRoutes = {
         const order = { userId, code: input.body.code, actor: userId };
         const redemption = await redeem({ ...installation, db: tx }, order);
         const atMs = installation.clock.nowMs();
-        const worth = describeRedemption(redemption);
-        const change = { field: worth.plan === null ? "balance" : "plan", from: null, to: worthText(worth) };
+        const value = describeRedemption(redemption);
+        const change = { field: value.plan === null ? "balance" : "plan", from: null, to: valueText(value) };
         await recordChange(tx, input, {
           atMs,
           action: "code.redeem",
           target: `user ${email}`,
           changes: [change],
         });
-        return { ...worth, ...balanceObject(redemption.wallet) };
+        return { ...value, ...balanceObject(redemption.wallet) };
       });
       redeemTries.release(userId);
       await context.gateway.policy.refresh();
@@ -220,18 +220,18 @@ function tooManyTriesError(seconds: number): ApiError {
   );
 }
 
-interface Worth {
+interface RedeemedValue {
   amount: string | null;
   plan: string | null;
 }
 
-function describeRedemption(redeemed: RedemptionResult): Worth {
+function describeRedemption(redeemed: RedemptionResult): RedeemedValue {
   return redeemed.kind === "plan"
     ? { amount: null, plan: redeemed.plan }
     : { amount: usdText(redeemed.entry.amountNano), plan: null };
 }
 
-const worthText = ({ amount, plan }: Worth): string => plan ?? `+$${amount}`;
+const valueText = ({ amount, plan }: RedeemedValue): string => plan ?? `+$${amount}`;
 
 function balanceObject(wallet: Wallet): z.input<typeof balanceResponse> {
   const { balanceNano, heldNano } = wallet;

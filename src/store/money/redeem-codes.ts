@@ -7,11 +7,11 @@ import { integer, integerOrNull, nano, text, textOrNull } from "../engine/row.ts
 import { rowReader } from "../engine/row-reader.ts";
 import { selectIn } from "../engine/select-in.ts";
 
-export type CodeWorth = { kind: "money"; amountNano: Nano } | { kind: "plan"; planId: string; days: number };
+export type CodeValue = { kind: "money"; amountNano: Nano } | { kind: "plan"; planId: string; days: number };
 
 interface RedeemBatchRecord {
   name: string;
-  worth: CodeWorth;
+  value: CodeValue;
   createdAtMs: number;
   createdBy: string;
   expiresAtMs: number | null;
@@ -27,11 +27,11 @@ export interface RedeemBatch extends RedeemBatchRecord {
 
 export async function insertRedeemBatch(
   tx: Db,
-  { name, worth, createdAtMs, createdBy, expiresAtMs }: RedeemBatchRecord,
+  { name, value, createdAtMs, createdBy, expiresAtMs }: RedeemBatchRecord,
   codes: readonly { digest: string; hint: string }[],
 ): Promise<void> {
-  const amount = worth.kind === "money" ? worth.amountNano.toString() : null;
-  const [planId, days] = worth.kind === "plan" ? [worth.planId, worth.days] : [null, null];
+  const amount = value.kind === "money" ? value.amountNano.toString() : null;
+  const [planId, days] = value.kind === "plan" ? [value.planId, value.days] : [null, null];
   await tx.sql`
     INSERT INTO redeem_batch (name, amount_nano, plan_id, plan_days, created_at_ms, created_by, expires_at_ms)
     VALUES (${name}, CAST(${amount} AS BIGINT), ${planId}, ${days}, ${createdAtMs}, ${createdBy}, ${expiresAtMs})`;
@@ -63,10 +63,10 @@ export async function takeRedeemCode(
   return row === undefined ? null : findRedeemBatch(tx, text(row, "batch"));
 }
 
-export type CodeStanding = "unknown" | "redeemed" | "voided" | "expired";
+export type UnusableCodeReason = "unknown" | "redeemed" | "voided" | "expired";
 
 /** Why a code cannot be redeemed. */
-export async function redeemCodeStanding(db: Db, digest: string): Promise<CodeStanding> {
+export async function readUnusableReason(db: Db, digest: string): Promise<UnusableCodeReason> {
   const [row] = await db.sql`
     SELECT redeemed_at_ms, voided_at_ms FROM redeem_code WHERE digest = ${digest}`;
   if (row === undefined) return "unknown";
@@ -170,7 +170,7 @@ function toBatch(row: Row): RedeemBatchRecord {
   const planId = textOrNull(row, "plan_id");
   return {
     name: text(row, "name"),
-    worth:
+    value:
       planId === null
         ? { kind: "money", amountNano: nano(row, "amount_nano") }
         : { kind: "plan", planId, days: integer(row, "plan_days") },
