@@ -164,7 +164,7 @@ export class Session implements TurnHost {
         bytesMax: limits.socketMemoryBytesMax,
         depthMax: limits.jsonDepthMax,
         isStored: context.request.storesResponse,
-        onEnd: (events) => this.#endTurn(turn, events, context.request.readsKept),
+        onEnd: (events) => this.#endTurn(turn, events, context.request.readsStored),
       }),
     );
   }
@@ -278,7 +278,7 @@ export class Session implements TurnHost {
     this.#sendTurnError(turn, error);
   }
 
-  #endTurn(turn: Turn, events: SentEvents, readsKept: boolean): void {
+  #endTurn(turn: Turn, events: SentEvents, readsStored: boolean): void {
     const work = this.#active;
     if (work === null) return;
     if (events.kind === "failed") this.#forgetPrevious(turn);
@@ -286,7 +286,7 @@ export class Session implements TurnHost {
       // What an upstream stores of a conversation is not known here, so a later turn cannot continue from it here.
       const { jsonDepthMax, socketMemoryBytesMax } = this.#context.limits;
       const isComplete =
-        events.kind === "response" && !readsKept && turn.frame.bytes.length <= socketMemoryBytesMax;
+        events.kind === "response" && !readsStored && turn.frame.bytes.length <= socketMemoryBytesMax;
       const kept = isComplete ? storeAfter(turn.rememberedTurns, turn.frame, events, jsonDepthMax) : null;
       if (isPending(kept)) {
         // The lane stays occupied until the conversation is remembered.

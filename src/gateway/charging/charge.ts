@@ -205,7 +205,7 @@ export function forecastCost(
   const outputTokens = computeRequestedOutput(input, inputTokens);
   const webSearches = countHeldSearches(input, tariff);
   const estimatedNano = costAtMost(tariff, forecastUsage(input, { inputTokens, outputTokens, webSearches }));
-  const { pictures, files } = request.inputReach();
+  const { pictures, files } = request.inputContents();
   const foreseen = pictures + files > 0 ? "media" : "text";
   const inputTokensMax = computeInputMax(request, terms);
   const most = forecastUsage(input, { inputTokens: inputTokensMax, outputTokens, webSearches });

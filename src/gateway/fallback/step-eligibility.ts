@@ -13,10 +13,11 @@ const NO_ROUTES: readonly AccountRoute[] = [];
 /** The request uses what only the accounts of its first step have: stored conversations, prompts or files. */
 export function isStateful({ request, storedConversation }: AdmittedRequest): boolean {
   if (request.background) return true;
-  if (storedConversation === null && (request.readsKept || request.previousResponseId !== null)) return true;
+  if (storedConversation === null && (request.readsStored || request.previousResponseId !== null))
+    return true;
   if (storedConversation !== null && namesPrompt(request)) return true;
-  const { namesKept, remoteFiles, namesCollections } = request.inputReach();
-  return namesKept || remoteFiles > 0 || namesCollections;
+  const { referencesItems, remoteFiles, namesCollections } = request.inputContents();
+  return referencesItems || remoteFiles > 0 || namesCollections;
 }
 
 function namesPrompt(request: ModelRequest): boolean {
@@ -63,7 +64,7 @@ interface RequestNeeds {
 }
 
 function readNeeds(request: ModelRequest): RequestNeeds {
-  const { files, remotePictures, hasSchema } = request.inputReach();
+  const { files, remotePictures, hasSchema } = request.inputContents();
   return { hasFiles: files > 0, hasRemotePictures: remotePictures > 0, hasSchema };
 }
 

@@ -4,7 +4,7 @@
  */
 
 import type { Endpoint } from "../../protocols/shared/endpoint.ts";
-import type { InputReach } from "../../protocols/shared/input-reach.ts";
+import type { InputContents } from "../../protocols/shared/input-contents.ts";
 import { MEDIA_TOKENS } from "../../protocols/shared/media-members.ts";
 import type { ModelRequest } from "../../protocols/shared/request.ts";
 import { type InputEstimates, OVERHEAD_TOKENS } from "./input-estimate.ts";
@@ -17,7 +17,7 @@ const UNCOUNTED_TOKENS_USUAL = 8_192;
 /** An image generated in a conversation is not in its counts, and is read in the next turn. */
 const STORED_EXTRA_TOKENS = PICTURE_TOKENS_MAX;
 
-type InputRequest = Pick<ModelRequest, "publicModel" | "inputSize" | "inputReach" | "readsKept">;
+type InputRequest = Pick<ModelRequest, "publicModel" | "inputSize" | "inputContents" | "readsStored">;
 
 export interface InputTerms {
   readonly output: Endpoint["output"];
@@ -31,21 +31,21 @@ export function estimateInputMin(
   request: InputRequest,
   { contextTokens, conversationTokens }: Omit<InputTerms, "output">,
 ): number {
-  const reach = request.inputReach();
-  const { textBytes, remotePictures, remoteFiles } = reach;
+  const contents = request.inputContents();
+  const { textBytes, remotePictures, remoteFiles } = contents;
   const { media } = request.inputSize();
   const ownTokens = estimates.estimate(request.publicModel, { textBytes, media });
   const unseen = Math.min(UNCOUNTED_TOKENS_USUAL, contextTokens ?? UNCOUNTED_TOKENS_USUAL);
   // Includes results of hosted tools, which are not read again.
   const counted =
     conversationTokens === null ? unseen : Math.min(conversationTokens, contextTokens ?? conversationTokens);
-  const storedTokens = readsStored(request, reach) ? counted : 0;
+  const storedTokens = readsStoredInput(request, contents) ? counted : 0;
   return ownTokens + remotePictures * MEDIA_TOKENS + remoteFiles * unseen + storedTokens;
 }
 
 export function computeInputMax(request: InputRequest, terms: InputTerms): number {
   // No tokenizer produces more than one token per byte.
-  const text = request.inputReach().textBytes + OVERHEAD_TOKENS;
+  const text = request.inputContents().textBytes + OVERHEAD_TOKENS;
   return addNonText(text, request, terms);
 }
 
@@ -58,7 +58,7 @@ export function estimateInputUpper(
   request: InputRequest,
   terms: InputTerms,
 ): number {
-  const { textBytes } = request.inputReach();
+  const { textBytes } = request.inputContents();
   const text = estimates.estimate(request.publicModel, { textBytes, media: 0 });
   return addNonText(text, request, terms);
 }
@@ -68,20 +68,20 @@ function addNonText(
   request: InputRequest,
   { output, contextTokens, conversationTokens }: InputTerms,
 ): number {
-  const reach = request.inputReach();
+  const contents = request.inputContents();
   const window = contextTokens ?? CONTEXT_TOKENS_UNKNOWN;
-  if (output === "image") return text + (reach.pictures + reach.files) * PICTURE_TOKENS_MAX;
+  if (output === "image") return text + (contents.pictures + contents.files) * PICTURE_TOKENS_MAX;
   // A batch: each text has its own context window.
   if (output === "vector") return text;
-  const storedTokens = !readsStored(request, reach)
+  const storedTokens = !readsStoredInput(request, contents)
     ? 0
     : conversationTokens === null
       ? window
       : maxStoredTokens(conversationTokens);
-  const files = reach.files > 0 ? window : 0;
-  const total = text + reach.pictures * PICTURE_TOKENS_MAX + files + storedTokens;
+  const files = contents.files > 0 ? window : 0;
+  const total = text + contents.pictures * PICTURE_TOKENS_MAX + files + storedTokens;
   const perPass = contextTokens === null ? total : Math.min(total, contextTokens);
-  return reach.hostsTools ? perPass + window : perPass;
+  return contents.hostsTools ? perPass + window : perPass;
 }
 
 /** Another model may count the conversation differently, but hardly at twice the length. */
@@ -91,10 +91,12 @@ function maxStoredTokens(tokens: number): number {
 
 /** Whether the reported input tokens are those of its text alone. */
 export function isTextAlone(request: InputRequest): boolean {
-  const reach = request.inputReach();
-  return reach.pictures + reach.files === 0 && !reach.hostsTools && !readsStored(request, reach);
+  const contents = request.inputContents();
+  return (
+    contents.pictures + contents.files === 0 && !contents.hostsTools && !readsStoredInput(request, contents)
+  );
 }
 
-function readsStored({ readsKept }: InputRequest, { namesKept }: InputReach): boolean {
-  return readsKept || namesKept;
+function readsStoredInput({ readsStored }: InputRequest, { referencesItems }: InputContents): boolean {
+  return readsStored || referencesItems;
 }

@@ -81,7 +81,7 @@ function isImplausible(usage: TokenUsage, { endpoint, request, model }: MeteredR
   // Nearly all reports fit one window. Only for the others the body is searched for hosted tools.
   if (!isImpossibleUsage(usage, window, { choices })) return false;
   const isOneWindow =
-    endpoint.readsInputOnce && request.previousResponseId === null && !request.inputReach().hostsTools;
+    endpoint.readsInputOnce && request.previousResponseId === null && !request.inputContents().hostsTools;
   if (isOneWindow) return true;
   // Each text of an embedding has its own window.
   if (endpoint.output === "vector") return isImpossibleUsage(usage, { ...window, contextTokens: null });

@@ -94,7 +94,7 @@ function addChanges(
 /** Images may be files of a form, which has no rules of its own. */
 function rejectImages({ request }: AdmittedRequest, { inputsMax }: BodyRules): void {
   if (inputsMax.images === undefined && inputsMax.urls === undefined) return;
-  const { pictures, remotePictures } = request.inputReach();
+  const { pictures, remotePictures } = request.inputContents();
   rejectInputs({ images: pictures, files: 0, urls: remotePictures, audio: 0 }, inputsMax, "image");
 }
 

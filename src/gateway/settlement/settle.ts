@@ -183,7 +183,7 @@ function judgeReport(
   const isHonest = use.unpaidSearches > 0;
   if (use.flags.includes("clamped") && !isHonest) penalizeAccount(services, context);
   else if (isReported && isTextAlone(request)) {
-    const { textBytes } = request.inputReach();
+    const { textBytes } = request.inputContents();
     const { media } = request.inputSize();
     services.estimates.learn(request.publicModel, { textBytes, media }, use.tokens.inputTokens);
   }

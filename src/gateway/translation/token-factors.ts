@@ -12,7 +12,7 @@ import { isTextAlone } from "../metering/input-range.ts";
 
 type CountedRequest = Pick<
   ModelRequest,
-  "publicModel" | "inputText" | "inputSize" | "inputReach" | "readsKept"
+  "publicModel" | "inputText" | "inputSize" | "inputContents" | "readsStored"
 >;
 
 interface LearntFactor {

@@ -71,21 +71,21 @@ describe("metering", () => {
   });
 
   test("images, files and hosted tools are distinguished", () => {
-    const reach = read({
+    const measured = read({
       ...withParts(inlineData("image/png"), inlineData("application/pdf"), {
         fileData: { fileUri: "gs://x/y" },
       }),
       tools: [{ googleSearch: {} }, { functionDeclarations: [{ name: "f" }] }],
-    }).inputReach();
-    expect(reach).toMatchObject({ pictures: 1, files: 2, remoteFiles: 1, hostsTools: true });
+    }).inputContents();
+    expect(measured).toMatchObject({ pictures: 1, files: 2, remoteFiles: 1, hostsTools: true });
     expect(
-      read({ contents, tools: [{ functionDeclarations: [{ name: "f" }] }] }).inputReach().hostsTools,
+      read({ contents, tools: [{ functionDeclarations: [{ name: "f" }] }] }).inputContents().hostsTools,
     ).toBe(false);
   });
 
   test("cached content is read in addition to the body", () => {
-    expect(read({ contents, cachedContent: "cachedContents/1" }).readsKept).toBe(true);
-    expect(read({ contents }).readsKept).toBe(false);
+    expect(read({ contents, cachedContent: "cachedContents/1" }).readsStored).toBe(true);
+    expect(read({ contents }).readsStored).toBe(false);
   });
 });
 

@@ -9,7 +9,7 @@ import { paramError } from "../../errors.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
 import { readConversationStart } from "../shared/conversation-name.ts";
 import type { Endpoint } from "../shared/endpoint.ts";
-import { type InputReach, measureInputReach } from "../shared/input-reach.ts";
+import { type InputContents, measureInputContents } from "../shared/input-contents.ts";
 import { estimateTokens, type InputSize, inlineMarkers, measureInputSize } from "../shared/input-size.ts";
 import type { JsonRequestLimits } from "../shared/json-request.ts";
 import { checkListBounds } from "../shared/list-bounds.ts";
@@ -38,7 +38,7 @@ export interface GeminiInspection {
   readonly scan: GeminiScan;
   readonly config: ConfigScan | null;
   readonly size: InputSize;
-  readonly reach: InputReach;
+  readonly contents: InputContents;
   readonly conversationName: string | null;
   readonly findings: GeminiFindings;
 }
@@ -71,7 +71,7 @@ export function inspectGeminiBody(
     scan: request.scan,
     config: request.config,
     size: request.inputSize(),
-    reach: request.inputReach(),
+    contents: request.inputContents(),
     conversationName: request.conversationName(),
     findings: searchGeminiBody(body, { scan: request.scan, depthMax: limits.depthMax }),
   };
@@ -84,7 +84,7 @@ class GeminiRequest implements ModelRequest {
   readonly wantsBase64 = false;
   readonly choices: number;
   readonly previousResponseId = null;
-  readonly readsKept: boolean;
+  readonly readsStored: boolean;
   readonly storesResponse = false;
   readonly background = false;
   outputTokensMax: number | null;
@@ -96,7 +96,7 @@ class GeminiRequest implements ModelRequest {
   readonly #part: Part;
   readonly #inspection: GeminiInspection | null;
   #size: InputSize | null;
-  #reach: InputReach | null;
+  #contents: InputContents | null;
 
   constructor(
     part: Part,
@@ -108,7 +108,7 @@ class GeminiRequest implements ModelRequest {
     this.#part = part;
     this.#inspection = inspection;
     this.#size = inspection?.size ?? null;
-    this.#reach = inspection?.reach ?? null;
+    this.#contents = inspection?.contents ?? null;
     this.scan = inspection?.scan ?? scan ?? scanGeminiBody(part, limits.depthMax);
     this.publicModel = requireModel(endpoint, limits.modelNameCharsMax);
     this.stream = endpoint.streaming === "always";
@@ -118,7 +118,7 @@ class GeminiRequest implements ModelRequest {
     this.choices = readCandidateCount(bytes, this.config);
     this.outputTokensMax = readOutputLimit(bytes, this.config);
     const cached = pick(this.scan.fields, "cachedContent", "cached_content");
-    this.readsKept = cached !== undefined && cached.kind !== "null";
+    this.readsStored = cached !== undefined && cached.kind !== "null";
     this.inputText = { kind: "json", body: part, values: this.scan.values };
     this.body = new GeminiBody(part, {
       scan: this.scan,
@@ -158,14 +158,14 @@ class GeminiRequest implements ModelRequest {
     return this.#size;
   }
 
-  inputReach(): InputReach {
-    this.#reach ??= measureInputReach(partBytes(this.#part), this.inputSize());
-    return this.#reach;
+  inputContents(): InputContents {
+    this.#contents ??= measureInputContents(partBytes(this.#part), this.inputSize());
+    return this.#contents;
   }
 
   /** Google has no limit for searches. Cached content, the only content that a request can name, may have tools. */
   searchOffer(): SearchOffer | null {
-    return this.readsKept || this.inputReach().searchesWeb ? UNLIMITED_SEARCH : null;
+    return this.readsStored || this.inputContents().searchesWeb ? UNLIMITED_SEARCH : null;
   }
 
   conversationName(): string | null {

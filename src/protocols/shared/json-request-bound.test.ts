@@ -168,10 +168,10 @@ describe("an output cap of 50 tokens", () => {
 });
 
 test("detects responses that build on stored upstream state", () => {
-  expect(readWith("responses", {}).readsKept).toBe(false);
-  expect(readWith("responses", { previous_response_id: null, conversation: null }).readsKept).toBe(false);
+  expect(readWith("responses", {}).readsStored).toBe(false);
+  expect(readWith("responses", { previous_response_id: null, conversation: null }).readsStored).toBe(false);
   for (const fields of [{ previous_response_id: "r" }, { conversation: "c" }, { prompt: { id: "p" } }]) {
-    expect(readWith("responses", fields).readsKept).toBe(true);
+    expect(readWith("responses", fields).readsStored).toBe(true);
   }
-  expect(read("images.generations", '{"model":"m","prompt":"a cat"}').readsKept).toBe(false);
+  expect(read("images.generations", '{"model":"m","prompt":"a cat"}').readsStored).toBe(false);
 });

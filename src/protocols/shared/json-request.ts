@@ -14,7 +14,7 @@ import { caseVariantError } from "./case-variant-error.ts";
 import { readConversationStart } from "./conversation-name.ts";
 import type { BodyFields, Endpoint } from "./endpoint.ts";
 import { readImageKind } from "./image-kind.ts";
-import { type InputReach, measureInputReach } from "./input-reach.ts";
+import { type InputContents, measureInputContents } from "./input-contents.ts";
 import { estimateTokens, type InputSize, measureInputSize } from "./input-size.ts";
 import { checkBounds, JsonBody, outputBound, ROUTING, type RoutingScan } from "./json-body.ts";
 import {
@@ -72,7 +72,7 @@ export interface BodyInspection {
   readonly scan: RoutingScan;
   readonly usage: readonly Splice[] | null;
   readonly size: InputSize;
-  readonly reach: InputReach;
+  readonly contents: InputContents;
   readonly searchOffer: SearchOffer | null;
   readonly conversationName: string | null;
   readonly isPlain: boolean;
@@ -90,7 +90,7 @@ export function inspectJsonBody(body: Part, endpoint: Endpoint, limits: JsonRequ
     scan,
     usage: request.usage,
     size: request.inputSize(),
-    reach: request.inputReach(),
+    contents: request.inputContents(),
     searchOffer: request.searchOffer(),
     conversationName: request.conversationName(),
     isPlain: request.body.isPlain(),
@@ -129,7 +129,7 @@ class JsonRequest implements ModelRequest {
   readonly wantsBase64: boolean;
   readonly choices: number;
   readonly previousResponseId: string | null;
-  readonly readsKept: boolean;
+  readonly readsStored: boolean;
   readonly storesResponse: boolean;
   readonly background: boolean;
   outputTokensMax: number | null;
@@ -143,7 +143,7 @@ class JsonRequest implements ModelRequest {
   readonly #endpoint: Endpoint;
   readonly #scan: RoutingScan;
   #size: InputSize | null;
-  #reach: InputReach | null;
+  #contents: InputContents | null;
   /** Undefined until it is read. */
   #searchOffer: SearchOffer | null | undefined;
   #ownBytes: Uint8Array | null = null;
@@ -161,7 +161,7 @@ class JsonRequest implements ModelRequest {
     this.#part = part;
     this.#inspection = inspection;
     this.#size = inspection?.size ?? null;
-    this.#reach = inspection?.reach ?? null;
+    this.#contents = inspection?.contents ?? null;
     this.#searchOffer = inspection?.searchOffer;
     this.#endpoint = endpoint;
     this.#scan = scan;
@@ -185,7 +185,7 @@ class JsonRequest implements ModelRequest {
     const thread = endpoint.stores === "in_threads" ? readThread(bytes, fields.thread) : null;
     this.previousResponseId =
       thread === null ? readPreviousResponse(bytes, fields.previous_response_id) : thread.previousMessageId;
-    this.readsKept =
+    this.readsStored =
       thread === null
         ? endpoint.continuesResponses && continuesConversation(fields)
         : thread.previousMessageId !== null;
@@ -243,9 +243,9 @@ class JsonRequest implements ModelRequest {
     return this.#size;
   }
 
-  inputReach(): InputReach {
-    this.#reach ??= measureInputReach(this.#bodyBytes(), this.inputSize());
-    return this.#reach;
+  inputContents(): InputContents {
+    this.#contents ??= measureInputContents(this.#bodyBytes(), this.inputSize());
+    return this.#contents;
   }
 
   /** A stored prompt may have tools of its own. */
@@ -253,7 +253,7 @@ class JsonRequest implements ModelRequest {
     if (this.#searchOffer !== undefined) return this.#searchOffer;
     const hasPrompt = this.#endpoint.continuesResponses && this.#scan.fields.prompt?.kind === "object";
     this.#searchOffer =
-      this.inputReach().searchesWeb || hasPrompt
+      this.inputContents().searchesWeb || hasPrompt
         ? readSearchOffer(this.#part.bytes, this.#scan, this.#endpoint.searchLimit)
         : null;
     return this.#searchOffer;

@@ -4,7 +4,7 @@ import type { Part } from "../../base/parts.ts";
 import type { ApiError } from "../../errors.ts";
 import type { ObjectScan } from "../../json/scan.ts";
 import type { RequestedTier } from "../../money/token-counts.ts";
-import type { InputReach } from "./input-reach.ts";
+import type { InputContents } from "./input-contents.ts";
 import type { InputSize } from "./input-size.ts";
 import type { SearchOffer } from "./search-limit.ts";
 
@@ -89,7 +89,7 @@ export interface ModelRequest {
   /** The response that the request continues; in Messages the last one of its thread. */
   readonly previousResponseId: string | null;
   /** The model reads more than the body: a conversation or a prompt that its upstream stores. */
-  readonly readsKept: boolean;
+  readonly readsStored: boolean;
   /** The upstream stores the response, so that later calls can reference it. */
   readonly storesResponse: boolean;
   readonly background: boolean;
@@ -97,7 +97,7 @@ export interface ModelRequest {
   tokensEstimate(): number;
   inputSize(): InputSize;
   /** The input in addition to its text. Computed on first use, for paid requests only. */
-  inputReach(): InputReach;
+  inputContents(): InputContents;
   /** The searches of the web that the request lets its upstream run; null if it offers none. For paid requests only. */
   searchOffer(): SearchOffer | null;
   /** The client's limit of output tokens for one choice, or a lower one of the gateway; null if there is none. */

@@ -1,23 +1,23 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { camelCase } from "../../base/name-case.ts";
-import { type InputReach, measureInputReach } from "./input-reach.ts";
+import { type InputContents, measureInputContents } from "./input-contents.ts";
 import { measureInputSize } from "./input-size.ts";
 import { GEMINI_MEDIA_EXAMPLES, MEDIA_EXAMPLES } from "./media-members.test-support.ts";
 import { classifyGeminiTool, HOSTED_GEMINI_TOOLS, TOOL_MEMBERS } from "./tool-kinds.ts";
 
-const ofText = (json: string): InputReach => {
+const measureText = (json: string): InputContents => {
   const body = Buffer.from(json);
-  return measureInputReach(body, measureInputSize(body));
+  return measureInputContents(body, measureInputSize(body));
 };
-const reachOf = (json: unknown) => ofText(JSON.stringify(json));
+const measure = (json: unknown) => measureText(JSON.stringify(json));
 const PICTURE = `data:image/png;base64,${"iVBORw0KGgo".repeat(100)}`;
 const NOTHING = {
   pictures: 0,
   remotePictures: 0,
   files: 0,
   remoteFiles: 0,
-  namesKept: false,
+  referencesItems: false,
   hostsTools: false,
   searchesWeb: false,
   namesCollections: false,
@@ -25,10 +25,10 @@ const NOTHING = {
 };
 const content = (...parts: object[]) => ({ input: [{ role: "user", content: parts }] });
 
-describe("the input that a request can reach", () => {
+describe("the contents of a request's input", () => {
   test("is its text if it refers to nothing else", () => {
     const body = { model: "m", input: "hi", tools: [{ type: "function", parameters: { type: "object" } }] };
-    expect(reachOf(body)).toEqual({ ...NOTHING, textBytes: JSON.stringify(body).length });
+    expect(measure(body)).toEqual({ ...NOTHING, textBytes: JSON.stringify(body).length });
   });
 
   test.each([
@@ -42,10 +42,10 @@ describe("the input that a request can reach", () => {
     [content({ type: "input_file", file_id: "file-1" }), { files: 1, remoteFiles: 1 }],
     [content({ type: "input_file", file_data: PICTURE }), { files: 1 }],
     [content({ type: "input_audio", input_audio: { format: "wav", data: "AAAA" } }), { files: 1 }],
-    [{ input: [{ type: "item_reference", id: "msg_1" }] }, { namesKept: true }],
-    [{ input: [{ id: "msg_1" }] }, { namesKept: true }],
-    [{ input: [{ id: "msg_1", type: null }] }, { namesKept: true }],
-    [{ input: [{ role: "user", content: "a" }, { id: "msg_1" }] }, { namesKept: true }],
+    [{ input: [{ type: "item_reference", id: "msg_1" }] }, { referencesItems: true }],
+    [{ input: [{ id: "msg_1" }] }, { referencesItems: true }],
+    [{ input: [{ id: "msg_1", type: null }] }, { referencesItems: true }],
+    [{ input: [{ role: "user", content: "a" }, { id: "msg_1" }] }, { referencesItems: true }],
     [{ tools: [{ type: "web_search" }] }, { hostsTools: true, searchesWeb: true }],
     [{ tools: [{ type: "function" }, { type: "mcp", server_url: "https://a" }] }, { hostsTools: true }],
     [
@@ -80,11 +80,11 @@ describe("the input that a request can reach", () => {
     [{ text: { format: { type: "json_schema", schema: {} } } }, { hasSchema: true }],
     [{ generationConfig: { responseJsonSchema: { type: "object" } } }, { hasSchema: true }],
   ] as const)("includes the references of case %#", (body, found) => {
-    expect(reachOf(body)).toMatchObject({ ...NOTHING, ...found });
+    expect(measure(body)).toMatchObject({ ...NOTHING, ...found });
   });
 
   test.each(MEDIA_EXAMPLES)("includes what `$name` holds, inline: $isInline", ({ kind, part, isInline }) => {
-    const { pictures, remotePictures, files, remoteFiles } = reachOf(content(part));
+    const { pictures, remotePictures, files, remoteFiles } = measure(content(part));
     expect({ pictures, files }).toEqual(
       kind === "images" ? { pictures: 1, files: 0 } : { pictures: 0, files: 1 },
     );
@@ -93,7 +93,7 @@ describe("the input that a request can reach", () => {
   });
 
   test.each(GEMINI_MEDIA_EXAMPLES)("includes what Gemini's `$name` holds", ({ part, isInline }) => {
-    expect(reachOf({ contents: [{ parts: [part] }] })).toMatchObject(
+    expect(measure({ contents: [{ parts: [part] }] })).toMatchObject(
       isInline ? { ...NOTHING, pictures: 1 } : { ...NOTHING, files: 1, remoteFiles: 1 },
     );
   });
@@ -101,17 +101,17 @@ describe("the input that a request can reach", () => {
   test.each(TOOL_MEMBERS)("includes the tool that `$name` turns on", (member) => {
     const { name, kind, addsInput, isOffIfFalse } = member;
     const found = { ...NOTHING, hostsTools: addsInput, searchesWeb: kind === "web_search" };
-    expect(reachOf({ [name]: {} })).toMatchObject(found);
-    expect(reachOf({ [name]: true })).toMatchObject(found);
-    expect(reachOf({ [name]: null })).toMatchObject(NOTHING);
-    expect(reachOf({ [name]: false })).toMatchObject(isOffIfFalse ? NOTHING : found);
-    expect(reachOf({ metadata: { [name]: {} } })).toMatchObject(NOTHING);
+    expect(measure({ [name]: {} })).toMatchObject(found);
+    expect(measure({ [name]: true })).toMatchObject(found);
+    expect(measure({ [name]: null })).toMatchObject(NOTHING);
+    expect(measure({ [name]: false })).toMatchObject(isOffIfFalse ? NOTHING : found);
+    expect(measure({ metadata: { [name]: {} } })).toMatchObject(NOTHING);
   });
 
   test.each(HOSTED_GEMINI_TOOLS)("includes Gemini's tool `%s`", (name) => {
     const searchesWeb = classifyGeminiTool(camelCase(name)) === "web_search";
-    expect(reachOf({ tools: [{ [name]: {} }] })).toMatchObject({ ...NOTHING, hostsTools: true, searchesWeb });
-    expect(reachOf({ metadata: [{ [name]: {} }] })).toMatchObject(NOTHING);
+    expect(measure({ tools: [{ [name]: {} }] })).toMatchObject({ ...NOTHING, hostsTools: true, searchesWeb });
+    expect(measure({ metadata: [{ [name]: {} }] })).toMatchObject(NOTHING);
   });
 
   test.each([
@@ -145,23 +145,23 @@ describe("the input that a request can reach", () => {
     },
     { messages: [{ role: "user", content: '{"file_id":"file-1"}' }] },
   ])("contains nothing more in %j", (body) => {
-    expect(reachOf(body)).toMatchObject(NOTHING);
+    expect(measure(body)).toMatchObject(NOTHING);
   });
 
   test("is found for escaped names", () => {
-    expect(ofText('{"t\\u006fols" : [ {"typ\\u0065":"web_search"} ]}').hostsTools).toBe(true);
-    expect(ofText('{"tools":[{"type":"web\\u005fsearch"}]}').hostsTools).toBe(true);
-    expect(ofText('{"tools":[{"type":"f\\u0075nction"}]}').hostsTools).toBe(false);
-    expect(ofText('{"input":[{"type":"item\\u005freference"}]}').namesKept).toBe(true);
-    expect(ofText('{"input":[{"file\\u005fid":"f","role":"user"}]}').remoteFiles).toBe(1);
+    expect(measureText('{"t\\u006fols" : [ {"typ\\u0065":"web_search"} ]}').hostsTools).toBe(true);
+    expect(measureText('{"tools":[{"type":"web\\u005fsearch"}]}').hostsTools).toBe(true);
+    expect(measureText('{"tools":[{"type":"f\\u0075nction"}]}').hostsTools).toBe(false);
+    expect(measureText('{"input":[{"type":"item\\u005freference"}]}').referencesItems).toBe(true);
+    expect(measureText('{"input":[{"file\\u005fid":"f","role":"user"}]}').remoteFiles).toBe(1);
   });
 
   test("does not count whitespace between tokens as text", () => {
     fc.assert(
       fc.property(fc.object(), fc.constantFrom(1, 4, "\t", "  "), (body, indent) => {
         const plain = JSON.stringify(body);
-        const spaced = ofText(` ${JSON.stringify(body, null, indent)}\r\n`);
-        expect(spaced).toEqual(ofText(plain));
+        const spaced = measureText(` ${JSON.stringify(body, null, indent)}\r\n`);
+        expect(spaced).toEqual(measureText(plain));
         expect(spaced.textBytes).toBeLessThanOrEqual(Buffer.byteLength(plain));
       }),
     );

@@ -37,7 +37,7 @@ import {
   type ToolMember,
 } from "./tool-kinds.ts";
 
-export interface InputReach {
+export interface InputContents {
   /** Bytes of text, without the whitespace between JSON tokens, which no model reads. */
   textBytes: number;
   /** Images in the body, and those referenced by URL. */
@@ -47,7 +47,7 @@ export interface InputReach {
   files: number;
   remoteFiles: number;
   /** The request references items of an earlier conversation. */
-  namesKept: boolean;
+  referencesItems: boolean;
   /** Hosted tools, which the upstream runs: it reads their results as input, perhaps repeatedly. */
   hostsTools: boolean;
   /** The request offers a search of the web, under any name that a dialect has for it. */
@@ -114,14 +114,14 @@ const ITEM_TOOL_DEPTH = 5;
 const NAMESPACE_DEPTH = 2;
 
 /** The body was scanned before, so its structure is valid. `size` is that of the same body. */
-export function measureInputReach(body: Uint8Array, size: InputSize): InputReach {
-  return new InputReachWalk(body, size).run();
+export function measureInputContents(body: Uint8Array, size: InputSize): InputContents {
+  return new InputContentsWalk(body, size).run();
 }
 
 /** One pass over the JSON of a body. */
-class InputReachWalk {
+class InputContentsWalk {
   readonly #body: Uint8Array;
-  readonly #reach: InputReach;
+  readonly #contents: InputContents;
   #depth = 0;
   /** The member of the body that is being read. */
   #section: string | undefined;
@@ -138,13 +138,13 @@ class InputReachWalk {
 
   constructor(body: Uint8Array, size: InputSize) {
     this.#body = body;
-    this.#reach = {
+    this.#contents = {
       textBytes: size.textBytes,
       pictures: 0,
       remotePictures: 0,
       files: 0,
       remoteFiles: 0,
-      namesKept: false,
+      referencesItems: false,
       hostsTools: false,
       searchesWeb: false,
       namesCollections: false,
@@ -152,9 +152,9 @@ class InputReachWalk {
     };
   }
 
-  run(): InputReach {
+  run(): InputContents {
     const body = this.#body;
-    const reach = this.#reach;
+    const contents = this.#contents;
     for (let at = 0; at < body.length; ) {
       const c = body[at] ?? 0;
       if (c === QUOTE) {
@@ -163,13 +163,13 @@ class InputReachWalk {
         at = this.#readString(at, end);
         continue;
       }
-      if (c <= SPACE) reach.textBytes--;
+      if (c <= SPACE) contents.textBytes--;
       else if (c === OBJECT_OPEN || c === ARRAY_OPEN) this.#enter(c);
       else if (c === OBJECT_CLOSE || c === ARRAY_CLOSE) this.#leave();
       at++;
     }
-    reach.textBytes = Math.max(0, reach.textBytes);
-    return reach;
+    contents.textBytes = Math.max(0, contents.textBytes);
+    return contents;
   }
 
   /** Reads the string at `[open, end)`, which may be a member name. Returns where to continue. */
@@ -177,7 +177,7 @@ class InputReachWalk {
     const next = this.#skipSpace(end);
     if (this.#body[next] !== COLON) {
       if (end - open === JSON_SCHEMA.length && startsWithAt(this.#body, open, JSON_SCHEMA))
-        this.#reach.hasSchema = true;
+        this.#contents.hasSchema = true;
       return next;
     }
     const value = this.#skipSpace(next + 1);
@@ -187,7 +187,7 @@ class InputReachWalk {
 
   #skipSpace(from: number): number {
     const to = skipSpace(this.#body, from, this.#body.length);
-    this.#reach.textBytes -= to - from;
+    this.#contents.textBytes -= to - from;
     return to;
   }
 
@@ -197,7 +197,7 @@ class InputReachWalk {
   }
 
   #leave(): void {
-    if (this.#depth === ENTRY_DEPTH && this.#isReference) this.#reach.namesKept = true;
+    if (this.#depth === ENTRY_DEPTH && this.#isReference) this.#contents.referencesItems = true;
     this.#depth--;
     if (this.#depth === this.#toolDataDepth) this.#toolDataDepth = null;
     if (this.#namespaces > 0 && this.#depth === this.#toolDepth() - NAMESPACE_DEPTH) this.#namespaces--;
@@ -215,8 +215,8 @@ class InputReachWalk {
     }
     const meaning = MEANINGS.get(name);
     // Some accounts lack these two, wherever they are named.
-    if (meaning === "collections") this.#reach.namesCollections = true;
-    if (meaning === "schema") this.#reach.hasSchema = true;
+    if (meaning === "collections") this.#contents.namesCollections = true;
+    if (meaning === "schema") this.#contents.hasSchema = true;
     if (this.#toolDataDepth !== null) return;
     const isText = this.#body[value] === QUOTE;
     const isObject = this.#body[value] === OBJECT_OPEN;
@@ -237,8 +237,8 @@ class InputReachWalk {
         if (isObject) this.#readGeminiMedia(GEMINI_MEDIA_BY_NAME.get(name), value);
         return;
       case "media_type":
-        if (startsWithAt(this.#body, value, IMAGE_TYPE)) this.#reach.pictures++;
-        else if (startsWithAt(this.#body, value, PDF_TYPE)) this.#reach.files++;
+        if (startsWithAt(this.#body, value, IMAGE_TYPE)) this.#contents.pictures++;
+        else if (startsWithAt(this.#body, value, PDF_TYPE)) this.#contents.files++;
         return;
       case "tool":
         if (this.#depth === 1) this.#readToolMember(TOOL_MEMBERS_BY_NAME.get(name), value);
@@ -249,33 +249,33 @@ class InputReachWalk {
   /** `value` is a text or an object. */
   #readMedia(member: MediaMember | undefined, value: number): void {
     const isText = this.#body[value] === QUOTE;
-    if (member?.kind === "audio") this.#reach.files++;
+    if (member?.kind === "audio") this.#contents.files++;
     // The address in an object is read as a member of its own.
     else if (!isText) return;
     else if (member?.kind === "images") this.#addPicture(value);
-    else if (member?.holds === "data_url") this.#reach.files++;
+    else if (member?.holds === "data_url") this.#contents.files++;
     else if (member?.kind === "files") this.#addFile(value);
   }
 
   #readGeminiMedia(member: GeminiMediaMember | undefined, value: number): void {
     if (member === undefined) return;
-    if (member.holds === "base64" && this.#isImage(value)) this.#reach.pictures++;
-    else this.#reach.files++;
+    if (member.holds === "base64" && this.#isImage(value)) this.#contents.pictures++;
+    else this.#contents.files++;
     // A file that Google stores, or a video at a URL.
-    if (member.holds === "reference") this.#reach.remoteFiles++;
+    if (member.holds === "reference") this.#contents.remoteFiles++;
   }
 
   #readToolMember(member: ToolMember | undefined, value: number): void {
     if (member === undefined || startsWithAt(this.#body, value, NULL)) return;
     if (member.isOffIfFalse && startsWithAt(this.#body, value, FALSE)) return;
-    if (member.addsInput) this.#reach.hostsTools = true;
-    if (member.kind === "web_search") this.#reach.searchesWeb = true;
+    if (member.addsInput) this.#contents.hostsTools = true;
+    if (member.kind === "web_search") this.#contents.searchesWeb = true;
   }
 
   #readHostedTool(name: string): void {
     if (!HOSTED_TOOLS.has(name)) return;
-    this.#reach.hostsTools = true;
-    if (classifyGeminiTool(camelCase(name)) === "web_search") this.#reach.searchesWeb = true;
+    this.#contents.hostsTools = true;
+    if (classifyGeminiTool(camelCase(name)) === "web_search") this.#contents.searchesWeb = true;
   }
 
   #noteSection(name: string | undefined, value: number): void {
@@ -290,13 +290,13 @@ class InputReachWalk {
   }
 
   #addPicture(address: number): void {
-    this.#reach.pictures++;
-    if (!startsWithAt(this.#body, address, DATA_URL)) this.#reach.remotePictures++;
+    this.#contents.pictures++;
+    if (!startsWithAt(this.#body, address, DATA_URL)) this.#contents.remotePictures++;
   }
 
   #addFile(address: number): void {
-    this.#reach.files++;
-    if (!startsWithAt(this.#body, address, DATA_URL)) this.#reach.remoteFiles++;
+    this.#contents.files++;
+    if (!startsWithAt(this.#body, address, DATA_URL)) this.#contents.remoteFiles++;
   }
 
   #toolDepth(): number {
@@ -317,16 +317,17 @@ class InputReachWalk {
 
   #readItemType(value: number): void {
     if (this.#body[value] === QUOTE) this.#isReference = false;
-    if (this.#section === "input" && this.#isStringAmong(ITEM_REFERENCE, value)) this.#reach.namesKept = true;
+    if (this.#section === "input" && this.#isStringAmong(ITEM_REFERENCE, value))
+      this.#contents.referencesItems = true;
   }
 
   #readToolType(type: number): void {
     if (this.#isStringAmong(CLIENT_TOOLS, type)) return;
-    this.#reach.hostsTools = true;
+    this.#contents.hostsTools = true;
     if (this.#body[type] !== QUOTE) return;
     const end = stringEnd(this.#body, type + 1, this.#body.length, type);
     const text = readText(this.#body, { start: type, end, kind: "string", keyStart: type, values: 0 });
-    if (text !== null && classifyToolType(text) === "web_search") this.#reach.searchesWeb = true;
+    if (text !== null && classifyToolType(text) === "web_search") this.#contents.searchesWeb = true;
   }
 
   #isStringAmong(names: WantedFields<string>, open: number): boolean {
