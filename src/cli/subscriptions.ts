@@ -9,11 +9,11 @@ import type { Db } from "../store/engine/db.ts";
 import { findUser, listUsers } from "../store/identity/users.ts";
 import { listPlans } from "../store/money/plans.ts";
 import {
-  listAllSubscriptionStandings,
-  listSubscriptionStandings,
-  type SubscriptionStanding,
-  type WindowStanding,
-} from "../store/money/subscription-standing.ts";
+  listAllSubscriptionStatuses,
+  listSubscriptionStatuses,
+  type PlanWindowStatus,
+  type SubscriptionStatus,
+} from "../store/money/subscription-status.ts";
 import { findSubscription, listSubscriptions } from "../store/money/subscriptions.ts";
 import { type CommandDefinition, DATA_OPTION, fail, JSON_OPTION, misuse } from "./command.ts";
 import { instantFrom, shortInstant } from "./instants.ts";
@@ -67,8 +67,8 @@ export const listAllSubscriptions: CommandDefinition = {
       const options = { past: input.flag("all") };
       const found =
         email === undefined
-          ? await listAllSubscriptionStandings(db, nowMs, options)
-          : await listSubscriptionStandings(db, (await requireUser(db, email)).id, nowMs, options);
+          ? await listAllSubscriptionStatuses(db, nowMs, options)
+          : await listSubscriptionStatuses(db, (await requireUser(db, email)).id, nowMs, options);
       const emails = new Map((await listUsers(db)).map((user) => [user.id, user.email]));
       const listed = found
         .map((one) => ({ one, user: emails.get(one.userId) ?? one.userId }))
@@ -135,7 +135,7 @@ export const grantSubscription: CommandDefinition = {
         }),
       );
       const nowMs = installation.clock.nowMs();
-      const made = (await listSubscriptionStandings(installation.db, user.id, nowMs, { past: true })).find(
+      const made = (await listSubscriptionStatuses(installation.db, user.id, nowMs, { past: true })).find(
         (one) => one.id === subscription.id,
       );
       if (made === undefined) fail("The subscription was granted, but was cancelled in the meantime.");
@@ -201,7 +201,7 @@ async function subscriptionTitle(db: Db, id: string): Promise<string> {
   return `subscription ${plan?.name ?? found.planId} of ${user?.email ?? found.userId}`;
 }
 
-function termText({ startsAtMs, endsAtMs, renews }: SubscriptionStanding, isFromNow: boolean): string {
+function termText({ startsAtMs, endsAtMs, renews }: SubscriptionStatus, isFromNow: boolean): string {
   const from = isFromNow ? "from now on" : `from ${shortInstant(startsAtMs)} UTC`;
   if (endsAtMs === null) return from;
   const again = renews === "none" ? "" : `, renewed every ${renews}`;
@@ -209,22 +209,22 @@ function termText({ startsAtMs, endsAtMs, renews }: SubscriptionStanding, isFrom
 }
 
 /** One block per subscription: a table with all fields would be wider than a terminal. */
-function formatSubscription(one: SubscriptionStanding, user: string, paint: Paint): string {
+function formatSubscription(one: SubscriptionStatus, user: string, paint: Paint): string {
   const colour = { running: paint.green, upcoming: paint.yellow, ended: paint.dim, cancelled: paint.red };
-  const head = `${paint.bold(user)}  ${one.planName}  ${colour[one.standing](one.standing)} ${untilText(one)}`;
+  const head = `${paint.bold(user)}  ${one.planName}  ${colour[one.state](one.state)} ${untilText(one)}`;
   const id = `${one.id}  priority ${one.priority}`;
   const windows = one.windows.length === 0 ? [] : [windowTable(one.windows, paint)];
   return [head, paint.dim(id), ...windows].join("\n");
 }
 
-function untilText({ standing, startsAtMs, endsAtMs, renews }: SubscriptionStanding): string {
-  if (standing === "upcoming") return `from ${shortInstant(startsAtMs)}`;
+function untilText({ state, startsAtMs, endsAtMs, renews }: SubscriptionStatus): string {
+  if (state === "upcoming") return `from ${shortInstant(startsAtMs)}`;
   if (endsAtMs === null) return "without an end date";
-  return `until ${shortInstant(endsAtMs)}${renews === "none" || standing !== "running" ? "" : `, renews every ${renews}`}`;
+  return `until ${shortInstant(endsAtMs)}${renews === "none" || state !== "running" ? "" : `, renews every ${renews}`}`;
 }
 
-function windowTable(windows: readonly WindowStanding[], paint: Paint): string {
-  const column = (of: (window: WindowStanding) => bigint) =>
+function windowTable(windows: readonly PlanWindowStatus[], paint: Paint): string {
+  const column = (of: (window: PlanWindowStatus) => bigint) =>
     alignDecimalPoints(windows.map((window) => formatUsd(of(window))));
   const limits = column(({ limitNano }) => limitNano);
   const used = column(({ usedNano }) => usedNano);
@@ -238,12 +238,12 @@ function windowTable(windows: readonly WindowStanding[], paint: Paint): string {
   return table(["  WINDOW", "LIMIT", "USED", "HELD", "LEFT", "RESETS AT"], rows, paint);
 }
 
-function toJson(one: SubscriptionStanding, user: string): object {
+function toJson(one: SubscriptionStatus, user: string): object {
   return {
     id: one.id,
     user,
     plan: one.planName,
-    status: one.standing,
+    status: one.state,
     starts: instantText(one.startsAtMs),
     ends: instantText(one.endsAtMs),
     renews: one.renews,

@@ -5,7 +5,7 @@ import { cancelGrant } from "../../src/billing/operations/grant.ts";
 import { refund } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
-import { listSubscriptionStandings } from "../../src/store/money/subscription-standing.ts";
+import { listSubscriptionStatuses } from "../../src/store/money/subscription-status.ts";
 import { expectRejection } from "../support/error-envelope.ts";
 import {
   bill,
@@ -39,10 +39,10 @@ async function start(setup: PaidSetup): Promise<PaidGateway> {
   return gateway;
 }
 
-async function standing(gateway: PaidGateway) {
+async function readStatuses(gateway: PaidGateway) {
   const { db, clock } = gateway.installation;
   const user = await findUserByEmail(db, PAYER);
-  return listSubscriptionStandings(db, user?.id ?? "", clock.nowMs());
+  return listSubscriptionStatuses(db, user?.id ?? "", clock.nowMs());
 }
 
 const messages = [{ role: "user" as const, content: "Hello" }];
@@ -56,7 +56,7 @@ async function payerOf(gateway: PaidGateway, response: Response): Promise<string
   const charge = await gateway.records.charge(id);
   expect(charge?.amountNano).toBe(row.chargedNano);
   expect(charge?.debit).toBe(`subscription:${charge?.subscriptionId}`);
-  return (await standing(gateway)).find(({ id }) => id === charge?.subscriptionId)?.planName;
+  return (await readStatuses(gateway)).find(({ id }) => id === charge?.subscriptionId)?.planName;
 }
 
 const NEXT_MIDNIGHT = () => Math.floor(Date.now() / 86_400_000 + 1) * 86_400;
@@ -76,7 +76,7 @@ describe("a subscription", () => {
         [last?.inputTokens ?? 0, PRICE.input],
         [last?.outputTokens ?? 0, PRICE.output],
       ]);
-      const [pro] = await standing(gateway);
+      const [pro] = await readStatuses(gateway);
       expect(pro?.windows).toMatchObject([
         { usedNano: cost, heldNano: 0n, remainingNano: parseUsd("1.00") - cost },
       ]);
@@ -165,7 +165,7 @@ describe("a subscription", () => {
       ],
     });
     expect(await payerOf(gateway, await ask(gateway))).toBe("now");
-    const [now] = (await standing(gateway)).filter(({ planName }) => planName === "now");
+    const [now] = (await readStatuses(gateway)).filter(({ planName }) => planName === "now");
     await cancelGrant(gateway.installation, now?.id ?? "", "now");
     const error = await expectRejection(await ask(gateway), 429);
     expect(error).toMatchObject({ code: "insufficient_quota" });
@@ -176,7 +176,7 @@ describe("a subscription", () => {
     const gateway = await start({ plans: [plan("pro", "1.00")], subscriptions: [{ plan: "pro" }] });
     const requestId = await doneId(await ask(gateway));
     await refund(gateway.installation, { requestId, amountNano: "all", actor: "test", reason: "broken" });
-    expect((await standing(gateway))[0]?.windows[0]?.usedNano).toBe(0n);
+    expect((await readStatuses(gateway))[0]?.windows[0]?.usedNano).toBe(0n);
   });
 });
 
@@ -229,7 +229,7 @@ test("concurrent requests cannot overspend a window", async () => {
     }),
   );
   expect(new Set(statuses)).toEqual(new Set([200, 429]));
-  const [window] = (await standing(gateway))[0]?.windows ?? [];
+  const [window] = (await readStatuses(gateway))[0]?.windows ?? [];
   expect(window?.heldNano).toBe(0n);
   expect(window?.usedNano).toBeLessThanOrEqual(parseUsd("0.01"));
 });

@@ -12,7 +12,7 @@ import { putUser } from "../../store/identity/users.ts";
 import { findHolds, UNSENT } from "../../store/money/holds.ts";
 import { findEntry } from "../../store/money/ledger.ts";
 import { putPlan } from "../../store/money/plans.ts";
-import { listSubscriptionStandings } from "../../store/money/subscription-standing.ts";
+import { listSubscriptionStatuses } from "../../store/money/subscription-status.ts";
 import { putSubscription } from "../../store/money/subscriptions.ts";
 import { readWallet } from "../../store/money/wallets.ts";
 import { findUsage } from "../../store/usage/usage.ts";
@@ -77,8 +77,8 @@ const findSubscription = (payer: Payer, userId: string) =>
 
 /** What is held of every payer. */
 async function readHeld(db: Db, userId: string): Promise<Record<string, Nano>> {
-  const standings = await listSubscriptionStandings(db, userId, NOON);
-  const plans = standings.map(({ planName, windows }) => [planName, windows[0]?.heldNano ?? -1n] as const);
+  const statuses = await listSubscriptionStatuses(db, userId, NOON);
+  const plans = statuses.map(({ planName, windows }) => [planName, windows[0]?.heldNano ?? -1n] as const);
   return { balance: (await readWallet(db, userId)).heldNano, ...Object.fromEntries(plans) };
 }
 

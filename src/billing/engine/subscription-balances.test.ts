@@ -10,7 +10,7 @@ import { migrate } from "../../store/engine/migrate.ts";
 import { putUser } from "../../store/identity/users.ts";
 import { insertEntries, subscriptionBook } from "../../store/money/ledger.ts";
 import { putPlan } from "../../store/money/plans.ts";
-import { listSubscriptionStandings } from "../../store/money/subscription-standing.ts";
+import { listSubscriptionStatuses } from "../../store/money/subscription-status.ts";
 import { findWrongWindows } from "../../store/money/subscription-windows.ts";
 import { cancelSubscription, putSubscription } from "../../store/money/subscriptions.ts";
 import { cancelGrant } from "../operations/grant.ts";
@@ -310,9 +310,9 @@ eachEngine(({ open, emptyUrl }) => {
         const starts = at("2027-01-01T00:00:00Z") > backMs ? [] : [at("2027-03-10T00:00:00Z")];
         const [purse] = await subscriptionBalances(db, backMs);
         expect([purse?.atMs ?? []].flat()).toEqual(starts);
-        const [standing] = await listSubscriptionStandings(db, "u1", backMs);
-        expect(standing?.windows.slice(0, 1).map(({ startsAtMs }) => startsAtMs) ?? []).toEqual(starts);
-        expect(standing?.windows.map(({ remainingNano }) => remainingNano)).toEqual(
+        const [status] = await listSubscriptionStatuses(db, "u1", backMs);
+        expect(status?.windows.slice(0, 1).map(({ startsAtMs }) => startsAtMs) ?? []).toEqual(starts);
+        expect(status?.windows.map(({ remainingNano }) => remainingNano)).toEqual(
           purse?.windows.map(computeRemaining) ?? [],
         );
       }
@@ -326,7 +326,7 @@ eachEngine(({ open, emptyUrl }) => {
       await subscriptionBalances(db, NOON);
       const backMs = NOON - 2 * DAY_MS;
       const endsAtMs = at("2027-04-09T12:00:00Z");
-      expect(await listSubscriptionStandings(db, "u1", backMs)).toMatchObject([{ endsAtMs }]);
+      expect(await listSubscriptionStatuses(db, "u1", backMs)).toMatchObject([{ endsAtMs }]);
       expect(
         await cancelGrant({ db, clock: { ...systemClock, nowMs: () => backMs } }, "s", "term_end"),
       ).toEqual({
@@ -343,9 +343,9 @@ eachEngine(({ open, emptyUrl }) => {
       await grant(db, "s", { endsAtMs: NOON - DAY_MS });
       const backMs = NOON - 2 * DAY_MS;
       expect(await subscriptionBalances(db, backMs)).toEqual([]);
-      expect(await listSubscriptionStandings(db, "u1", backMs)).toEqual([]);
-      const [past] = await listSubscriptionStandings(db, "u1", backMs, { past: true });
-      expect(past).toMatchObject({ standing: "ended", windows: [] });
+      expect(await listSubscriptionStatuses(db, "u1", backMs)).toEqual([]);
+      const [past] = await listSubscriptionStatuses(db, "u1", backMs, { past: true });
+      expect(past).toMatchObject({ state: "ended", windows: [] });
     });
   });
 
@@ -408,7 +408,7 @@ eachEngine(({ open, emptyUrl }) => {
     await grant(db, "s", { endsAtMs: NOON - DAY_MS, renews: "month" }, [DAILY, MONTHLY]);
     await grant(db, "upcoming", { startsAtMs: NOON + 1 });
     await grant(db, "ended", { endsAtMs: NOON });
-    const [fresh] = await listSubscriptionStandings(db, "u1", NOON);
+    const [fresh] = await listSubscriptionStatuses(db, "u1", NOON);
     expect(fresh?.windows.map(({ remainingNano }) => usdText(remainingNano))).toEqual(["5.00", "20.00"]);
     expect(await db.sql`SELECT per FROM subscription_window`).toEqual([]);
     await transaction(db, async (tx) => {
@@ -416,12 +416,9 @@ eachEngine(({ open, emptyUrl }) => {
       await hold(tx, "s", "1.00", NOON);
       await settle(tx, await hold(tx, "s", "3.00", NOON), "2.00");
     });
-    const standing = await listSubscriptionStandings(db, "u1", NOON);
-    expect(standing.map(({ id, standing: how }) => `${id} ${how}`)).toEqual([
-      "s running",
-      "upcoming upcoming",
-    ]);
-    expect(standing[0]).toMatchObject({
+    const statuses = await listSubscriptionStatuses(db, "u1", NOON);
+    expect(statuses.map(({ id, state }) => `${id} ${state}`)).toEqual(["s running", "upcoming upcoming"]);
+    expect(statuses[0]).toMatchObject({
       planName: "plan-of-s",
       endsAtMs: at("2027-04-09T12:00:00Z"),
       windows: [
@@ -438,12 +435,12 @@ eachEngine(({ open, emptyUrl }) => {
         { per: "month", remainingNano: parseUsd("17") },
       ],
     });
-    expect(standing[1]?.windows).toEqual([]);
+    expect(statuses[1]?.windows).toEqual([]);
     // Windows without a row are summed from the ledger.
     await grant(db, "s", {}, [{ per: "week", usd: "5.00", counted: "rolling" }]);
-    expect((await listSubscriptionStandings(db, "u1", NOON))[0]?.windows).toMatchObject([
+    expect((await listSubscriptionStatuses(db, "u1", NOON))[0]?.windows).toMatchObject([
       { usedNano: parseUsd("2"), heldNano: parseUsd("1"), remainingNano: parseUsd("2") },
     ]);
-    expect(await listSubscriptionStandings(db, "u1", NOON, { past: true })).toHaveLength(3);
+    expect(await listSubscriptionStatuses(db, "u1", NOON, { past: true })).toHaveLength(3);
   });
 });

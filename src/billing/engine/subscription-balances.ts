@@ -13,7 +13,7 @@ import {
 } from "../../money/subscription.ts";
 import type { PlanPeriod } from "../../records/plan.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { buildCurrentWindows } from "../../store/money/subscription-standing.ts";
+import { buildCurrentWindows } from "../../store/money/subscription-status.ts";
 import {
   addToWindows,
   openWindows,

@@ -7,7 +7,7 @@ import { type Db, transaction } from "../../store/engine/db.ts";
 import { bumpKeyRevision } from "../../store/engine/revisions.ts";
 import { findEntry } from "../../store/money/ledger.ts";
 import { listPlans } from "../../store/money/plans.ts";
-import { readSubscriptionStandings } from "../../store/money/subscription-standing.ts";
+import { readSubscriptionStatuses } from "../../store/money/subscription-status.ts";
 import {
   cancelSubscription,
   findSubscription,
@@ -136,8 +136,8 @@ export async function cancelGrant(
       await cancelSubscription(tx, id);
       return { kind: "cancelled" };
     }
-    const [standing] = await readSubscriptionStandings(tx, [id], clock.nowMs());
-    const endsAtMs = standing?.endsAtMs ?? null;
+    const [status] = await readSubscriptionStatuses(tx, [id], clock.nowMs());
+    const endsAtMs = status?.endsAtMs ?? null;
     if (endsAtMs === null) return { kind: "open" };
     await putSubscription(tx, { ...record, endsAtMs, renews: "none" });
     return { kind: "ending", endsAtMs };

@@ -2,7 +2,7 @@
 import type { Nano } from "../../money/nano.ts";
 import type { SubscriptionState } from "../../money/subscription.ts";
 import type { Db } from "../../store/engine/db.ts";
-import { readSubscriptionStandings } from "../../store/money/subscription-standing.ts";
+import { readSubscriptionStatuses } from "../../store/money/subscription-status.ts";
 import { changeWindows } from "../engine/subscription-balances.ts";
 import { MoneyOperationRejected } from "./rejection.ts";
 
@@ -17,10 +17,10 @@ export async function refundSubscription(
   const { subscriptionId, chargedAtMs, nowMs, amountNano } = refund;
   // The windows change first, because that locks them.
   await changeWindows(tx, [{ subscriptionId, atMs: chargedAtMs, heldNano: 0n, usedNano: -amountNano }]);
-  const [subscription] = await readSubscriptionStandings(tx, [subscriptionId], nowMs);
-  const standing = subscription?.standing ?? "ended";
-  if (standing !== "running") {
-    throw buildRejection("subscription_over", `the subscription that was charged ${NOT_RUNNING[standing]}`);
+  const [subscription] = await readSubscriptionStatuses(tx, [subscriptionId], nowMs);
+  const state = subscription?.state ?? "ended";
+  if (state !== "running") {
+    throw buildRejection("subscription_over", `the subscription that was charged ${NOT_RUNNING[state]}`);
   }
   if (subscription?.windows.some(({ startsAtMs }) => startsAtMs <= chargedAtMs)) return;
   throw buildRejection("window_over", "the window of the subscription that was charged is over");

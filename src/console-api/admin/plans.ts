@@ -10,10 +10,7 @@ import { type Db, transaction } from "../../store/engine/db.ts";
 import { findUser, findUserByEmail } from "../../store/identity/users.ts";
 import { listPlans } from "../../store/money/plans.ts";
 import { countActive, listSubscriptionPage } from "../../store/money/subscription-list.ts";
-import {
-  readSubscriptionStandings,
-  type SubscriptionStanding,
-} from "../../store/money/subscription-standing.ts";
+import { readSubscriptionStatuses, type SubscriptionStatus } from "../../store/money/subscription-status.ts";
 import { findSubscription } from "../../store/money/subscriptions.ts";
 import { listGroups } from "../../store/policy/groups.ts";
 import { recordChange } from "../changes/audit-log-entry.ts";
@@ -135,12 +132,12 @@ export const adminPlanRoutes = {
         { after: cursor === null ? null : { createdAtMs: cursor[0], id: cursor[1] }, limit },
       );
       const ids = found.map(({ id }) => id);
-      const standings = await readSubscriptionStandings(db, ids, clock.nowMs());
-      const byId = new Map(standings.map((standing) => [standing.id, standing]));
+      const statuses = await readSubscriptionStatuses(db, ids, clock.nowMs());
+      const byId = new Map(statuses.map((status) => [status.id, status]));
       return {
         data: found.flatMap(({ id, email }) => {
-          const standing = byId.get(id);
-          return standing === undefined ? [] : subscriptionObject(standing, email);
+          const status = byId.get(id);
+          return status === undefined ? [] : subscriptionObject(status, email);
         }),
         next: next === null ? null : cursorText([next.createdAtMs, next.id]),
       };
@@ -271,18 +268,18 @@ function subscriptionNotFound(): ApiError {
 }
 
 async function requireSubscription({ installation }: StoreContext, id: string, email: string) {
-  const [standing] = await readSubscriptionStandings(installation.db, [id], installation.clock.nowMs());
-  if (standing === undefined) throw subscriptionNotFound();
-  return subscriptionObject(standing, email);
+  const [status] = await readSubscriptionStatuses(installation.db, [id], installation.clock.nowMs());
+  if (status === undefined) throw subscriptionNotFound();
+  return subscriptionObject(status, email);
 }
 
-function subscriptionObject(one: SubscriptionStanding, email: string): z.input<typeof subscriptionResponse> {
+function subscriptionObject(one: SubscriptionStatus, email: string): z.input<typeof subscriptionResponse> {
   return {
     id: one.id,
     user_id: one.userId,
     email,
     plan: one.planName,
-    standing: one.standing,
+    standing: one.state,
     starts_at: one.startsAtMs,
     ends_at: one.endsAtMs,
     renews: one.renews,

@@ -12,9 +12,9 @@ import { listUserEntries } from "../../store/money/entries.ts";
 import { listUserHolds } from "../../store/money/holds.ts";
 import { ENTRY_KINDS, type Transfer, userBook } from "../../store/money/ledger.ts";
 import {
-  listSubscriptionStandings,
-  type SubscriptionStanding,
-} from "../../store/money/subscription-standing.ts";
+  listSubscriptionStatuses,
+  type SubscriptionStatus,
+} from "../../store/money/subscription-status.ts";
 import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { countKeysByGroup } from "../../store/policy/key-list.ts";
 import { ownerQuery, resolveOwner, resolveWalletOwner } from "../auth/owner.ts";
@@ -102,7 +102,7 @@ export const walletRoutes = {
       const userId = await resolveWalletOwner(context, actor, query.user);
       const nowMs = clock.nowMs();
       await flushUsageFor(context, userId);
-      const subscriptions = await listSubscriptionStandings(db, userId, nowMs);
+      const subscriptions = await listSubscriptionStatuses(db, userId, nowMs);
       return {
         ...balanceObject(await readWallet(db, userId)),
         subscriptions: subscriptions.map(subscriptionObject),
@@ -244,12 +244,12 @@ function balanceObject(wallet: Wallet): z.input<typeof balanceResponse> {
   };
 }
 
-function subscriptionObject(subscription: SubscriptionStanding): z.input<typeof subscriptionResponse> {
+function subscriptionObject(subscription: SubscriptionStatus): z.input<typeof subscriptionResponse> {
   return {
     id: subscription.id,
     plan: subscription.planName,
     time_zone: subscription.timeZone,
-    standing: subscription.standing,
+    standing: subscription.state,
     starts_at: subscription.startsAtMs,
     ends_at: subscription.endsAtMs,
     renews: subscription.renews,
@@ -268,7 +268,7 @@ function subscriptionObject(subscription: SubscriptionStanding): z.input<typeof 
 async function buildSubscriptions(
   { installation, gateway }: PolicyContext,
   userId: string,
-  subscriptions: readonly SubscriptionStanding[],
+  subscriptions: readonly SubscriptionStatus[],
 ): Promise<z.input<typeof walletResponse>["payers"]> {
   const { db, clock } = installation;
   const user = await findUser(db, userId);
@@ -276,7 +276,7 @@ async function buildSubscriptions(
   const snapshot = gateway.policy.snapshot();
   const keys = await countKeysByGroup(db, userId, clock.nowMs());
   const ownGroups = [...keys.keys()].flatMap((id) => snapshot.groups.get(id) ?? []);
-  const running = subscriptions.filter(({ standing }) => standing === "running");
+  const running = subscriptions.filter(({ state }) => state === "running");
   return [...new Set([...ownGroups, ...filterUsableGroups(snapshot, user)])].map(({ id, name, billing }) => ({
     group: name,
     charge: billing.charge,

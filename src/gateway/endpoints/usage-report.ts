@@ -13,9 +13,9 @@ import { type Nano, usdText } from "../../money/nano.ts";
 import { toUsageCounts, type UsageCount } from "../../records/usage-counts.ts";
 import { type Db, ReadRejected, snapshot } from "../../store/engine/db.ts";
 import {
-  listSubscriptionStandings,
-  type SubscriptionStanding,
-} from "../../store/money/subscription-standing.ts";
+  listSubscriptionStatuses,
+  type SubscriptionStatus,
+} from "../../store/money/subscription-status.ts";
 import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { readSplitUsage, readTotalUsage } from "../../store/reports/usage-series.ts";
 import { keyTotals, type UsageTotals } from "../../store/usage/usage.ts";
@@ -183,9 +183,9 @@ async function payment(db: Db, { key, group }: Caller, nowMs: number): Promise<P
       };
     }
     case "subscription": {
-      const all = key.userId === null ? [] : await listSubscriptionStandings(db, key.userId, nowMs);
+      const all = key.userId === null ? [] : await listSubscriptionStatuses(db, key.userId, nowMs);
       const running = all.filter(
-        ({ standing, planName }) => standing === "running" && (plans === null || plans.includes(planName)),
+        ({ state, planName }) => state === "running" && (plans === null || plans.includes(planName)),
       );
       return {
         billing: { mode: "subscription", currency: "USD", subscriptions: running.map(subscriptionObject) },
@@ -197,12 +197,12 @@ async function payment(db: Db, { key, group }: Caller, nowMs: number): Promise<P
 }
 
 /** A request must fit every window of the one subscription that pays for it. */
-function smallestRemainder({ windows }: SubscriptionStanding): Nano {
+function smallestRemainder({ windows }: SubscriptionStatus): Nano {
   const rests = windows.map(({ remainingNano }) => remainingNano);
   return rests.length === 0 ? 0n : rests.reduce((least, rest) => (rest < least ? rest : least));
 }
 
-function subscriptionObject({ planName, endsAtMs, windows }: SubscriptionStanding): SubscriptionObject {
+function subscriptionObject({ planName, endsAtMs, windows }: SubscriptionStatus): SubscriptionObject {
   return {
     plan: planName,
     ends_at: endsAtMs === null ? null : seconds(endsAtMs),

@@ -6,7 +6,7 @@ import type { UserRecord } from "../../records/user.ts";
 import type { Db } from "../engine/db.ts";
 import { putPlan } from "../money/plans.ts";
 import { countActive, listSubscriptionPage, type SubscriptionCursor } from "../money/subscription-list.ts";
-import { readSubscriptionStandings } from "../money/subscription-standing.ts";
+import { readSubscriptionStatuses } from "../money/subscription-status.ts";
 import { putSubscription } from "../money/subscriptions.ts";
 import { changeWallet, lockWallet } from "../money/wallets.ts";
 import { lookUpNames } from "../reports/names.ts";
@@ -88,8 +88,8 @@ eachEngine(({ open }) => {
         ["p2", 1],
       ]),
     );
-    const standings = await readSubscriptionStandings(db, ["sub_0", "sub_2"], NOW_MS);
-    expect(standings.map(({ id, standing }) => [id, standing]).toSorted()).toEqual([
+    const statuses = await readSubscriptionStatuses(db, ["sub_0", "sub_2"], NOW_MS);
+    expect(statuses.map(({ id, state }) => [id, state]).toSorted()).toEqual([
       ["sub_0", "cancelled"],
       ["sub_2", "running"],
     ]);

@@ -4,9 +4,9 @@ import { usdText } from "../../../money/nano.ts";
 import type { PolicyGroup } from "../../../policy/snapshot.ts";
 import type { Db } from "../../../store/engine/db.ts";
 import {
-  listSubscriptionStandings,
-  type SubscriptionStanding,
-} from "../../../store/money/subscription-standing.ts";
+  listSubscriptionStatuses,
+  type SubscriptionStatus,
+} from "../../../store/money/subscription-status.ts";
 import { computeDebt, readWallet } from "../../../store/money/wallets.ts";
 import type { Facts, PaymentReason } from "./facts.ts";
 
@@ -46,9 +46,9 @@ export async function explainPayment(
       };
     }
     case "subscription": {
-      const all = userId === null ? [] : await listSubscriptionStandings(db, userId, nowMs);
+      const all = userId === null ? [] : await listSubscriptionStatuses(db, userId, nowMs);
       const payingSubscriptions = all.filter(
-        ({ standing, planName }) => standing === "running" && (plans === null || plans.includes(planName)),
+        ({ state, planName }) => state === "running" && (plans === null || plans.includes(planName)),
       );
       if (payingSubscriptions.length === 0)
         return { ok: false, reason: "subscription_missing", facts: { ...facts, plans: [...(plans ?? [])] } };
@@ -71,13 +71,13 @@ export async function explainPayment(
 }
 
 /** A request must fit into every window of the subscription that pays for it. */
-function smallestRemaining({ windows }: SubscriptionStanding): bigint {
+function smallestRemaining({ windows }: SubscriptionStatus): bigint {
   const [first = 0n, ...others] = windows.map(({ remainingNano }) => remainingNano);
   return others.reduce((least, rest) => (rest < least ? rest : least), first);
 }
 
 /** When the last of its exhausted windows resets. */
-function refillsAtMs({ windows }: SubscriptionStanding): number {
+function refillsAtMs({ windows }: SubscriptionStatus): number {
   const exhausted = windows.filter(({ remainingNano }) => remainingNano === 0n);
   return Math.max(...exhausted.map(({ endsAtMs }) => endsAtMs));
 }

@@ -14,7 +14,7 @@ import { type Db, snapshot } from "../engine/db.ts";
 import { readOpened, readWindows } from "./subscription-windows.ts";
 import { findGranted, type GrantedPlan, listGranted } from "./subscriptions.ts";
 
-export interface WindowStanding extends WindowInstants {
+export interface PlanWindowStatus extends WindowInstants {
   per: PlanWindow["per"];
   counted: PlanWindow["counted"];
   limitNano: Nano;
@@ -24,12 +24,12 @@ export interface WindowStanding extends WindowInstants {
   remainingNano: Nano;
 }
 
-export interface SubscriptionStanding {
+export interface SubscriptionStatus {
   id: string;
   userId: string;
   planName: string;
   timeZone: string;
-  standing: SubscriptionState;
+  state: SubscriptionState;
   startsAtMs: number;
   /** End of the current term; null if open-ended. */
   endsAtMs: number | null;
@@ -37,34 +37,34 @@ export interface SubscriptionStanding {
   priority: number;
   createdAtMs: number;
   /** The current windows, whose end is their reset time; empty if the subscription is not running. */
-  windows: WindowStanding[];
+  windows: PlanWindowStatus[];
 }
 
 /** In paying order. Includes ended subscriptions only with `past`. */
-export function listSubscriptionStandings(
+export function listSubscriptionStatuses(
   db: Db,
   userId: string,
   nowMs: number,
   options: { past?: boolean } = {},
-): Promise<SubscriptionStanding[]> {
-  return readStandings(db, (tx) => listGranted(tx, userId), nowMs, options.past ?? false);
+): Promise<SubscriptionStatus[]> {
+  return readStatuses(db, (tx) => listGranted(tx, userId), nowMs, options.past ?? false);
 }
 
-export function listAllSubscriptionStandings(db: Db, nowMs: number, options: { past?: boolean } = {}) {
-  return readStandings(db, (tx) => listGranted(tx, null), nowMs, options.past ?? false);
+export function listAllSubscriptionStatuses(db: Db, nowMs: number, options: { past?: boolean } = {}) {
+  return readStatuses(db, (tx) => listGranted(tx, null), nowMs, options.past ?? false);
 }
 
 /** Exactly these subscriptions, in any state. */
-export function readSubscriptionStandings(db: Db, ids: readonly string[], nowMs: number) {
-  return readStandings(db, (tx) => findGranted(tx, ids), nowMs, true);
+export function readSubscriptionStatuses(db: Db, ids: readonly string[], nowMs: number) {
+  return readStatuses(db, (tx) => findGranted(tx, ids), nowMs, true);
 }
 
-async function readStandings(
+async function readStatuses(
   db: Db,
   read: (tx: Db) => Promise<GrantedPlan[]>,
   nowMs: number,
   past: boolean,
-): Promise<SubscriptionStanding[]> {
+): Promise<SubscriptionStatus[]> {
   return snapshot(db, async (tx) => {
     const candidates = await read(tx);
     const running = candidates.filter(
@@ -78,11 +78,11 @@ async function readStandings(
     const granted = candidates
       .map((subscription) => {
         const atMs = computeCurrentTime(opened.get(subscription.id) ?? [], nowMs);
-        return { subscription, atMs, standing: computeSubscriptionState(subscription, atMs) };
+        return { subscription, atMs, state: computeSubscriptionState(subscription, atMs) };
       })
-      .filter(({ standing }) => past || standing === "running" || standing === "upcoming");
+      .filter(({ state }) => past || state === "running" || state === "upcoming");
     const spans = granted
-      .filter(({ standing }) => standing === "running")
+      .filter(({ state }) => state === "running")
       .flatMap(({ subscription, atMs }) => buildCurrentWindows(subscription, atMs));
     const windowUses = await readWindows(tx, spans, opened);
     const windows = spans.map((span, i) => {
@@ -92,12 +92,12 @@ async function readStandings(
     });
     const bySubscription = Map.groupBy(windows, ({ subscriptionId }) => subscriptionId);
     return granted
-      .map(({ subscription, atMs, standing }) => ({
+      .map(({ subscription, atMs, state }) => ({
         id: subscription.id,
         userId: subscription.userId,
         planName: subscription.plan.name,
         timeZone: subscription.plan.timeZone,
-        standing,
+        state,
         startsAtMs: subscription.startsAtMs,
         endsAtMs: computeCurrentEnd(subscription, subscription.plan.timeZone, atMs),
         renews: subscription.renews,
