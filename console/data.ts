@@ -92,17 +92,17 @@ export function useApi<Name extends RouteName>(
     ...(options?.keepPrevious ? { placeholderData: keepPreviousData } : {}),
   });
   const { data, isFetching, refetch } = result;
-  return { data, error: useStanding(result), isFetching, refetch };
+  return { data, error: useLastError(result), isFetching, refetch };
 }
 
 /** A query without data is fetched again and again. Its last error stays visible until data arrives. */
-function useStanding({ error, isPending, errorUpdateCount }: Standing): Error | null {
+function useLastError({ error, isPending, errorUpdateCount }: QueryState): Error | null {
   const last = useRef(error);
   if (error !== null || !isPending || errorUpdateCount === 0) last.current = error;
   return last.current;
 }
 
-interface Standing {
+interface QueryState {
   error: Error | null;
   isPending: boolean;
   errorUpdateCount: number;
@@ -144,7 +144,7 @@ export function useList<Name extends ListName>(
       (state.data?.pages.length ?? 0) > 1 ? false : (options?.refreshMs ?? false),
     ...(options?.keepPrevious ? { placeholderData: keepPreviousData } : {}),
   });
-  const error = useStanding(result);
+  const error = useLastError(result);
   return {
     rows: result.data?.pages.flatMap((page) => page.data) ?? [],
     isLoading: result.isPending && error === null,

@@ -4,8 +4,8 @@ import type { Part } from "../base/parts.ts";
 import type { BodySink } from "../net/wire/body-sink.ts";
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import { CappedBytes, type CaptureMemory } from "./capped-bytes.ts";
+import { CAPTURED_RESPONSE_HEADERS, readHeaders } from "./captured-headers.ts";
 import type { AttemptDraft, CapturedStep, HeaderList } from "./document.ts";
-import { readHeaders, SHOWN_RESPONSE_HEADERS } from "./shown-headers.ts";
 
 export interface AttemptTarget {
   readonly account: string;
@@ -112,7 +112,7 @@ export class AttemptCapture {
   #addHead(status: number, headers: HeaderReader): void {
     if (this.#options.isOver()) return;
     this.#status = status;
-    this.#responseHeaders = readHeaders(headers, SHOWN_RESPONSE_HEADERS);
+    this.#responseHeaders = readHeaders(headers, CAPTURED_RESPONSE_HEADERS);
     this.#response = new CappedBytes(this.#options.memory, this.#options.bodyBytesMax);
   }
 

@@ -9,8 +9,8 @@ export interface CaptureMemory {
   release(bytes: number): void;
 }
 
-/** What was kept of a body. Both arrays own their buffers, so that they can be transferred to a thread. */
-export interface KeptBytes {
+/** The bytes that a capture has of a body. Both arrays own their buffers, so that they can be transferred to a thread. */
+export interface CapturedBytes {
   readonly head: Uint8Array<ArrayBuffer>;
   /** The end of a body that is longer than the limit; empty otherwise. */
   readonly tail: Uint8Array<ArrayBuffer>;
@@ -57,7 +57,7 @@ export class CappedBytes {
   }
 
   /** Leaves this object empty. The memory stays reserved until the caller releases it. */
-  take(): KeptBytes {
+  take(): CapturedBytes {
     const head = this.#head.slice(0, this.#headBytes);
     const tailBytes = Math.min(this.#totalBytes - this.#headBytes, this.#tailMax);
     const tail = new Uint8Array(tailBytes);

@@ -1,7 +1,7 @@
 /** The thread that turns drafts into sealed content, so that redaction does not hold up requests. */
 
 import { ThreadPool, type ThreadPoolLimits } from "../threads/thread-pool.ts";
-import type { KeptBytes } from "./capped-bytes.ts";
+import type { CapturedBytes } from "./capped-bytes.ts";
 import type { CaptureDraft } from "./document.ts";
 import type { RedactionRules } from "./redact.ts";
 
@@ -39,6 +39,6 @@ export class CaptureThread {
 function listBuffers({ request, attempts, response: received }: CaptureDraft): ArrayBuffer[] {
   const bodies = [request.body, received.body, ...attempts.flatMap(({ body, response }) => [body, response])];
   return bodies
-    .filter((body): body is KeptBytes => body !== null)
+    .filter((body): body is CapturedBytes => body !== null)
     .flatMap(({ head, tail }) => [head.buffer, tail.buffer]);
 }

@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
-import type { KeptBytes } from "./capped-bytes.ts";
+import type { CapturedBytes } from "./capped-bytes.ts";
 import { buildDocument } from "./document.ts";
 
 const REPLACEMENT_BYTES = Buffer.from("\uFFFD");
 const CPU_MS_MAX = 500;
 
-function readCaptured(body: KeptBytes): string {
+function readCaptured(body: CapturedBytes): string {
   const draft = {
     request: { method: "POST", path: "/", transport: "http" as const, headers: [], body },
     attempts: [],

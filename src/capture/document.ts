@@ -1,7 +1,7 @@
 /** A capture as it is stored and shown, and the draft that the request path collects for it. */
 
 import { z } from "zod";
-import type { KeptBytes } from "./capped-bytes.ts";
+import type { CapturedBytes } from "./capped-bytes.ts";
 import {
   findHeaderSecrets,
   type RedactionRules,
@@ -71,13 +71,13 @@ export interface CaptureDraft {
     readonly path: string;
     readonly transport: "http" | "websocket";
     readonly headers: HeaderList;
-    readonly body: KeptBytes | null;
+    readonly body: CapturedBytes | null;
   };
   readonly attempts: readonly AttemptDraft[];
   readonly response: {
     readonly status: number;
     readonly stream: boolean;
-    readonly body: KeptBytes | null;
+    readonly body: CapturedBytes | null;
     readonly isComplete: boolean;
   };
 }
@@ -96,10 +96,10 @@ export interface AttemptDraft {
   readonly url: string;
   /** As they are sent: lines that end with CR LF. */
   readonly headerLines: string;
-  readonly body: KeptBytes | null;
+  readonly body: CapturedBytes | null;
   readonly status: number | null;
   readonly responseHeaders: HeaderList;
-  readonly response: KeptBytes | null;
+  readonly response: CapturedBytes | null;
   readonly failure: string | null;
 }
 
@@ -113,7 +113,7 @@ export function buildDocument(
   const rules = { secrets: [...new Set([...secrets, ...fromHeaders])], patterns };
   const redactHeaders = (list: HeaderList) =>
     list.map(([name, value]): [string, string] => [name, redactHeader(name, value, rules)]);
-  const body = (kept: KeptBytes | null) => (kept === null ? null : buildBody(kept, rules));
+  const body = (kept: CapturedBytes | null) => (kept === null ? null : buildBody(kept, rules));
   return {
     request: { ...request, headers: redactHeaders(request.headers), body: body(request.body) },
     attempts: attempts.map((attempt, i) => ({
@@ -139,7 +139,7 @@ export function buildDocument(
   };
 }
 
-function buildBody({ head, tail, totalBytes }: KeptBytes, rules: RedactionRules): CapturedBody {
+function buildBody({ head, tail, totalBytes }: CapturedBytes, rules: RedactionRules): CapturedBody {
   const decoder = new TextDecoder();
   const omitted = totalBytes - head.length - tail.length;
   if (tail.length === 0 && omitted === 0) {

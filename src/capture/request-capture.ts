@@ -9,8 +9,8 @@ import type { StreamSink } from "../net/wire/http-message.ts";
 import type { UsageRow } from "../store/usage/usage-row.ts";
 import { AttemptCapture, type AttemptTarget } from "./attempt-capture.ts";
 import { CappedBytes, type CaptureMemory } from "./capped-bytes.ts";
+import { CAPTURED_REQUEST_HEADERS, readHeaders } from "./captured-headers.ts";
 import type { CaptureDraft, HeaderList } from "./document.ts";
-import { readHeaders, SHOWN_REQUEST_HEADERS } from "./shown-headers.ts";
 
 /** How the request ended, for the list of captures. */
 type CaptureEnding = Readonly<
@@ -92,7 +92,7 @@ export class RequestCapture {
     this.#memory = new OwnMemory(options.memory);
     this.#path = path;
     this.#transport = transport;
-    this.#headers = readHeaders(headers, SHOWN_REQUEST_HEADERS);
+    this.#headers = readHeaders(headers, CAPTURED_REQUEST_HEADERS);
     if (secret !== null) this.#secrets.push(secret);
   }
 

@@ -12,9 +12,9 @@ import { EmptyState, Notice } from "../../ui/notice.tsx";
 import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
 import { GroupCards, type Offer } from "./group-cards.tsx";
 import { KeyPolicy } from "./key-policy.tsx";
+import { NewSecret } from "./new-secret.tsx";
 import { OwnLimits } from "./own-limits.tsx";
 import { callableFirst, isPaid, type Wallet } from "./paid.ts";
-import { ShownOnce } from "./shown-once.tsx";
 
 /** The form of a new key, then its secret, shown once. */
 export function CreateKeyDialog({ onClose }: { onClose(): void }) {
@@ -25,7 +25,7 @@ export function CreateKeyDialog({ onClose }: { onClose(): void }) {
   if (made !== null) {
     return (
       <Dialog wide title={t.made.title}>
-        <ShownOnce secret={made.secret} models={made.offer?.models ?? []} onDone={onClose} />
+        <NewSecret secret={made.secret} models={made.offer?.models ?? []} onDone={onClose} />
       </Dialog>
     );
   }

@@ -12,8 +12,8 @@ import { CancelButton, Form, useForm } from "../../ui/form.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { type Expiry, ExpiryFields, useExpiresAt } from "./expiry.tsx";
 import { KeyPolicy } from "./key-policy.tsx";
+import { NewSecret } from "./new-secret.tsx";
 import { OwnLimits } from "./own-limits.tsx";
-import { ShownOnce } from "./shown-once.tsx";
 
 type KeyDetail = ResponseBody<"keys.get">;
 
@@ -104,7 +104,7 @@ export function RotateKeyDialog({ shown, onClose }: KeyDialogProps) {
     const until = made.old_secret_works_until_at;
     return (
       <Dialog wide title={t.made.rotated}>
-        <ShownOnce
+        <NewSecret
           secret={made.secret}
           models={offers.data?.data ?? []}
           note={<p>{until > Date.now() ? t.made.oldWorks(format.dateTime(until)) : t.made.oldEnded}</p>}

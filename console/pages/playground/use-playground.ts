@@ -5,8 +5,8 @@ import { useUser } from "../../session.tsx";
 import { useText } from "../../text/text.tsx";
 import { useToast } from "../../ui/toast.tsx";
 import { type Conversation, NO_SETTINGS } from "./conversation.ts";
-import { deleteConversation, keepConversation, listConversations } from "./kept-conversations.ts";
 import { PlaygroundSession } from "./playground-session.ts";
+import { deleteConversation, listConversations, saveConversation } from "./saved-conversations.ts";
 import { TemporarySecrets } from "./temporary-secrets.ts";
 
 export interface Playground {
@@ -32,7 +32,7 @@ export function usePlayground(): Playground {
     new PlaygroundSession(begun, {
       secrets: secrets.current,
       onChange: setConversation,
-      onSettled: (settled) => void keepConversation(userId, settled).then(refresh, onNotKept),
+      onSettled: (settled) => void saveConversation(userId, settled).then(refresh, onNotKept),
     });
   const session = useRef<PlaygroundSession | null>(null);
   session.current ??= start(conversation);

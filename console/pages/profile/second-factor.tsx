@@ -21,17 +21,17 @@ const FEW_CODES = 3;
 
 export function SecondFactorSection() {
   const t = useText("profile").secondFactor;
-  const standing = useApi("second_factor.read");
+  const status = useApi("second_factor.read");
   const [open, setOpen] = useState<"on" | "off" | "codes" | null>(null);
   const close = () => setOpen(null);
   return (
     <Section title={t.title} about={t.about}>
       <Card>
-        {standing.error ? (
-          <ProblemNotice error={standing.error} onRetry={() => void standing.refetch()} />
-        ) : standing.data === undefined ? (
+        {status.error ? (
+          <ProblemNotice error={status.error} onRetry={() => void status.refetch()} />
+        ) : status.data === undefined ? (
           <Skeleton height={60} />
-        ) : standing.data.since === null ? (
+        ) : status.data.since === null ? (
           <div className="row apart">
             <Badge>{t.off}</Badge>
             <Button tone="primary" icon="shield" onClick={() => setOpen("on")}>
@@ -39,7 +39,7 @@ export function SecondFactorSection() {
             </Button>
           </div>
         ) : (
-          <Standing standing={standing.data} since={standing.data.since} onOpen={setOpen} />
+          <FactorStatus status={status.data} since={status.data.since} onOpen={setOpen} />
         )}
       </Card>
       {open === "on" && <TurnOn onClose={close} />}
@@ -49,13 +49,13 @@ export function SecondFactorSection() {
   );
 }
 
-interface StandingProps {
-  standing: ResponseBody<"second_factor.read">;
+interface FactorStatusProps {
+  status: ResponseBody<"second_factor.read">;
   since: number;
   onOpen(what: "off" | "codes"): void;
 }
 
-function Standing({ standing: { recovery_codes_left: left }, since, onOpen }: StandingProps) {
+function FactorStatus({ status: { recovery_codes_left: left }, since, onOpen }: FactorStatusProps) {
   const t = useText("profile").secondFactor;
   return (
     <div className="stack">

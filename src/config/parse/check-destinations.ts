@@ -11,7 +11,7 @@ import type { FieldProblem } from "../state/problem.ts";
 import type { ConfigState } from "../state/step.ts";
 
 /** Returns the changes that are rejected if they come from a browser, even from an administrator. */
-export function reachProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
+export function destinationProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
   const accounts = new Map(state.accounts.map((account) => [account.name, account]));
   return file.accounts.flatMap((wanted, i): FieldProblem[] => {
     const present = accounts.get(wanted.name);

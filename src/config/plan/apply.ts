@@ -21,7 +21,7 @@ import { type Change, type ConfigState, type PlanStep, readState, type Secrets }
 import { ConcurrentChangeError } from "./concurrent-change.ts";
 import { openingNotes } from "./opening-balance.ts";
 import { type PlanOptions, planSteps } from "./plan.ts";
-import type { ShownKey } from "./plan-keys.ts";
+import type { GeneratedKey } from "./plan-keys.ts";
 import { type Removals, usersWithMoney, withRemainingGroups } from "./plan-removals.ts";
 import { findForbiddenChanges, findForbiddenSecrets } from "./plan-scope.ts";
 import type { ReadFile } from "./plan-tool-sign-in.ts";
@@ -30,7 +30,7 @@ import { readAffectedState } from "./read-affected-state.ts";
 export interface PlannedChanges {
   changes: Change[];
   /** Secrets that the plan created. They are valid only once it is applied. */
-  shown: ShownKey[];
+  shown: GeneratedKey[];
   /** Notes about values of the file that are not applied, with the reason. */
   notes: string[];
   file: GatewayFile;

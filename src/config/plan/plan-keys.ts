@@ -21,7 +21,7 @@ import { buildStep, type ConfigState, type PlanStep, requireId, type Secrets } f
 import { formatKey } from "../state/to-file-shape.ts";
 
 /** A key that this plan creates. Its secret is not stored anywhere else. */
-export interface ShownKey {
+export interface GeneratedKey {
   name: string;
   user: string | null;
   group: string;
@@ -45,7 +45,7 @@ export function importIdentity({ user, name }: Pick<FileKey, "user" | "name">): 
 
 export interface KeyPlan {
   steps: PlanStep[];
-  shown: ShownKey[];
+  shown: GeneratedKey[];
   problems: FieldProblem[];
 }
 

@@ -5,7 +5,7 @@
 
 import { keyTitle } from "../../records/key.ts";
 import type { ServiceScope } from "../../records/service-account.ts";
-import { reachProblems } from "../parse/check-destinations.ts";
+import { destinationProblems } from "../parse/check-destinations.ts";
 import { isSecretPath } from "../parse/file.ts";
 import { isRecord } from "../parse/items.ts";
 import type { GatewayFile } from "../schema/schema.ts";
@@ -63,7 +63,7 @@ export function findForbiddenSecrets(
   const secrets = Object.entries(file)
     .filter(([section]) => !sections.has(section))
     .flatMap(([section, value]) => findSecrets(value, [section]));
-  const networks = reachProblems(file, state).filter(({ path }) => path.at(-1) === "private_network");
+  const networks = destinationProblems(file, state).filter(({ path }) => path.at(-1) === "private_network");
   return [
     ...secrets.map((path) => ({ path, message: `is a secret. ${REJECTED}` })),
     ...networks.map(({ path }) => ({ path, message: `opens a private network. ${REJECTED}` })),

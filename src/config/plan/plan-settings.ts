@@ -11,10 +11,10 @@ import { ALERT_RULES_SHAPE, SMTP_SHAPE } from "../state/file-shape.ts";
 import type { FieldProblem } from "../state/problem.ts";
 import { type ConfigState, changeStep, type PlanStep, type Secrets } from "../state/step.ts";
 import { planScim, scimSection } from "./plan-scim.ts";
-import { planSignIn, signInReachProblems, signInSection } from "./plan-sign-in.ts";
+import { planSignIn, signInFileOnlyProblems, signInSection } from "./plan-sign-in.ts";
 import { toolSignInSection } from "./plan-tool-sign-in.ts";
 import { planUsageExport, usageExportSection } from "./plan-usage-export.ts";
-import { buildWebhooks, diffWebhooks, webhookReachProblems, webhooksToFile } from "./plan-webhooks.ts";
+import { buildWebhooks, diffWebhooks, webhookFileOnlyProblems, webhooksToFile } from "./plan-webhooks.ts";
 import { planRetention, retentionTexts } from "./retention.ts";
 import { FILE_ONLY, sealIfChanged, secretDifference } from "./stored-secrets.ts";
 
@@ -124,12 +124,12 @@ function retentionToFile(state: ConfigState) {
  * Limits what a browser may change, as for accounts: only the file can allow private networks, for one address
  * each.
  */
-export function settingsReachProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
+export function settingsFileOnlyProblems(file: GatewayFile, state: ConfigState): FieldProblem[] {
   const { smtp, alerts, usage_export } = file;
   const problems = [
-    ...webhookReachProblems("usage_export", state.usageExport.webhooks, usage_export?.webhooks),
-    ...webhookReachProblems("alerts", state.alerts.webhooks, alerts?.webhooks),
-    ...signInReachProblems(file, state),
+    ...webhookFileOnlyProblems("usage_export", state.usageExport.webhooks, usage_export?.webhooks),
+    ...webhookFileOnlyProblems("alerts", state.alerts.webhooks, alerts?.webhooks),
+    ...signInFileOnlyProblems(file, state),
   ];
   if (smtp?.enabled) {
     const { smtp: present } = state;

@@ -73,7 +73,7 @@ export function signInProblems(file: GatewayFile, state: ConfigState): FieldProb
 }
 
 /** Limits what a browser may change: only the file can allow private networks, for one issuer each. */
-export function signInReachProblems({ sign_in }: GatewayFile, { signIn }: ConfigState): FieldProblem[] {
+export function signInFileOnlyProblems({ sign_in }: GatewayFile, { signIn }: ConfigState): FieldProblem[] {
   return (sign_in?.providers ?? []).flatMap(({ name, issuer, private_network }, i) => {
     const present = findByName(signIn.providers, name);
     const isKept = present?.privateNetwork === true && present.issuer === issuer;

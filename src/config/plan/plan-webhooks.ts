@@ -34,7 +34,7 @@ export function webhooksToFile(webhooks: Webhooks) {
 }
 
 /** Limits what a browser may change: only the file can allow private networks, for one address each. */
-export function webhookReachProblems(
+export function webhookFileOnlyProblems(
   list: WebhookList,
   webhooks: Webhooks,
   wanted: readonly FileWebhook[] = [],

@@ -15,7 +15,7 @@ import { putModel } from "../../store/policy/models.ts";
 import { putRequestPolicy } from "../../store/policy/request-policies.ts";
 import { defaultBaseUrl, defaultInterfaces, defaultRegion } from "../account-defaults.ts";
 import { chargingProblems } from "../parse/check-charging.ts";
-import { reachProblems } from "../parse/check-destinations.ts";
+import { destinationProblems } from "../parse/check-destinations.ts";
 import { fallbackProblems } from "../parse/check-fallback.ts";
 import { requestPolicyProblems } from "../parse/check-request-policies.ts";
 import type {
@@ -37,7 +37,7 @@ import { type ImportedSecrets, type KeyPlan, planKeys } from "./plan-keys.ts";
 import { pruneSteps, type Removals, removalSteps } from "./plan-removals.ts";
 import { isPermitted, type PlanPermit } from "./plan-scope.ts";
 import { planServiceAccounts, pruneServiceAccounts } from "./plan-service-accounts.ts";
-import { mailProblems, planSettings, settingsReachProblems } from "./plan-settings.ts";
+import { mailProblems, planSettings, settingsFileOnlyProblems } from "./plan-settings.ts";
 import { signInProblems } from "./plan-sign-in.ts";
 import { planToolSignIn, type ReadFile } from "./plan-tool-sign-in.ts";
 
@@ -134,7 +134,9 @@ export async function planSteps(
       ...mailProblems(file, state),
       ...signInProblems(file, state),
       ...toolSignIn.problems,
-      ...(options.fromConsole ? [...reachProblems(file, state), ...settingsReachProblems(file, state)] : []),
+      ...(options.fromConsole
+        ? [...destinationProblems(file, state), ...settingsFileOnlyProblems(file, state)]
+        : []),
       ...removed.problems,
     ],
   };

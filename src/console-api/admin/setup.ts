@@ -27,7 +27,7 @@ import { nameField } from "../forms/fields.ts";
 import { priceForm } from "../forms/policy-forms.ts";
 import { fieldError } from "../http/field-error.ts";
 import { forAdmins } from "../http/route.ts";
-import { hasVendor } from "../keys/reachable-groups.ts";
+import { hasVendor } from "../keys/usable-groups.ts";
 import { flushUsage } from "../usage/flush-usage.ts";
 import { probeResponse, testAccount } from "./account-test.ts";
 

@@ -9,7 +9,7 @@ import { ownerQuery, resolveOwner } from "../auth/owner.ts";
 import { limitsObject, limitsShape } from "../forms/limits-form.ts";
 import { priceObject, priceResponse } from "../forms/price-form.ts";
 import { forUsers } from "../http/route.ts";
-import { filterUsableGroups } from "./reachable-groups.ts";
+import { filterUsableGroups } from "./usable-groups.ts";
 
 const interfaces = z.array(z.enum(INTERFACES));
 

@@ -42,7 +42,7 @@ import type { ConsoleContext, PolicyContext } from "../context.ts";
 import { rejectLimitsBeyond, rejectLooserLimits } from "../forms/limits-form.ts";
 import { fieldError } from "../http/field-error.ts";
 import { lookUpGroupName } from "./key-view.ts";
-import { mayUse } from "./reachable-groups.ts";
+import { mayUse } from "./usable-groups.ts";
 
 interface NewKeyRequest {
   userId: string;

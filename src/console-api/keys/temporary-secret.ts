@@ -11,7 +11,7 @@ import { requireLiveActor } from "../auth/actor.ts";
 import type { ConsoleAuthor } from "../changes/change.ts";
 import type { PolicyContext } from "../context.ts";
 import { alreadyRevokedError, logChange } from "./key-changes.ts";
-import { mayUse } from "./reachable-groups.ts";
+import { mayUse } from "./usable-groups.ts";
 import { waitForOtherNodes } from "./wait-for-nodes.ts";
 
 /** When the promise resolves, every node accepts the secret. */

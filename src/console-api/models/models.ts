@@ -12,7 +12,7 @@ import type { PolicyContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor, searchQuery } from "../http/page.ts";
 import { forUsers } from "../http/route.ts";
 import { offeredModelObject, offeredModelResponse } from "../keys/groups.ts";
-import { filterUsableGroups } from "../keys/reachable-groups.ts";
+import { filterUsableGroups } from "../keys/usable-groups.ts";
 import { explainKey, whyResponse } from "./access-explainer/explain-access.ts";
 import { availabilityResponse, computeAvailability } from "./availability.ts";
 

@@ -6,7 +6,7 @@ import type { ToolSignInPolicy } from "../../policy/tool-sign-in.ts";
 import type { UserRecord } from "../../records/user.ts";
 import type { ConsoleContext } from "../context.ts";
 import { isLoopback } from "../http/origin.ts";
-import { filterUsableGroups } from "../keys/reachable-groups.ts";
+import { filterUsableGroups } from "../keys/usable-groups.ts";
 
 export type ToolContext = Pick<
   ConsoleContext,

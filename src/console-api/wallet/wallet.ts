@@ -11,10 +11,7 @@ import { findUser } from "../../store/identity/users.ts";
 import { listUserEntries } from "../../store/money/entries.ts";
 import { listUserHolds } from "../../store/money/holds.ts";
 import { ENTRY_KINDS, type Transfer, userBook } from "../../store/money/ledger.ts";
-import {
-  listSubscriptionStatuses,
-  type SubscriptionStatus,
-} from "../../store/money/subscription-status.ts";
+import { listSubscriptionStatuses, type SubscriptionStatus } from "../../store/money/subscription-status.ts";
 import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { countKeysByGroup } from "../../store/policy/key-list.ts";
 import { ownerQuery, resolveOwner, resolveWalletOwner } from "../auth/owner.ts";
@@ -22,7 +19,7 @@ import { recordChange } from "../changes/audit-log-entry.ts";
 import type { PolicyContext } from "../context.ts";
 import { buildPage, cursorText, pageQuery, readCursor } from "../http/page.ts";
 import { forUsers, forUsersAndServices } from "../http/route.ts";
-import { filterUsableGroups } from "../keys/reachable-groups.ts";
+import { filterUsableGroups } from "../keys/usable-groups.ts";
 import { flushUsageFor } from "../usage/flush-usage.ts";
 
 const balanceResponse = z.object({

@@ -27,7 +27,7 @@ import { findUser } from "../../../store/identity/users.ts";
 import { readPolicy } from "../../../store/policy/policy.ts";
 import type { PolicyContext } from "../../context.ts";
 import type { Actor } from "../../http/route.ts";
-import { filterUsableGroups } from "../../keys/reachable-groups.ts";
+import { filterUsableGroups } from "../../keys/usable-groups.ts";
 import { flushUsageFor } from "../../usage/flush-usage.ts";
 import { computeCandidateAvailability } from "../availability.ts";
 import { type Facts, factsResponse, WHY_REASONS, type WhyReason } from "./facts.ts";

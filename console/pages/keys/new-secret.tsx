@@ -8,7 +8,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { CopyButton } from "../../ui/values.tsx";
 import { Examples } from "./examples.tsx";
 
-interface ShownOnceProps {
+interface NewSecretProps {
   secret: string;
   models: readonly ExampleModel[];
   /** Shown below the secret. */
@@ -17,7 +17,7 @@ interface ShownOnceProps {
 }
 
 /** A secret that is shown once, to be copied, with examples that use it. */
-export function ShownOnce({ secret, models, note, onDone }: ShownOnceProps) {
+export function NewSecret({ secret, models, note, onDone }: NewSecretProps) {
   const t = useText("keys").made;
   return (
     <div className="stack wide">

@@ -6,7 +6,7 @@
 import type { HeaderReader } from "../net/wire/http-fields.ts";
 import type { HeaderList } from "./document.ts";
 
-export const SHOWN_REQUEST_HEADERS: readonly string[] = [
+export const CAPTURED_REQUEST_HEADERS: readonly string[] = [
   "host",
   "user-agent",
   "content-type",
@@ -52,7 +52,7 @@ export const SHOWN_REQUEST_HEADERS: readonly string[] = [
   "sec-websocket-version",
 ];
 
-export const SHOWN_RESPONSE_HEADERS: readonly string[] = [
+export const CAPTURED_RESPONSE_HEADERS: readonly string[] = [
   "content-type",
   "content-length",
   "content-encoding",

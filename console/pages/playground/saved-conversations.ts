@@ -7,21 +7,21 @@ const STORE = "conversations";
 const VERSION = 1;
 
 /** The oldest ones above it are deleted. */
-const KEPT_MAX = 50;
+const SAVED_MAX = 50;
 
-interface KeptConversation extends Conversation {
+interface SavedConversation extends Conversation {
   readonly userId: string;
 }
 
 /** Newest first. */
 export async function listConversations(userId: string): Promise<Conversation[]> {
-  const kept = await withStore("readonly", (store) => store.getAll() as IDBRequest<KeptConversation[]>);
+  const kept = await withStore("readonly", (store) => store.getAll() as IDBRequest<SavedConversation[]>);
   return kept.filter((one) => one.userId === userId).sort((a, b) => b.atMs - a.atMs);
 }
 
-export async function keepConversation(userId: string, conversation: Conversation): Promise<void> {
+export async function saveConversation(userId: string, conversation: Conversation): Promise<void> {
   await withStore("readwrite", (store) => store.put({ ...conversation, userId }));
-  for (const { id } of (await listConversations(userId)).slice(KEPT_MAX)) await deleteConversation(id);
+  for (const { id } of (await listConversations(userId)).slice(SAVED_MAX)) await deleteConversation(id);
 }
 
 export async function deleteConversation(id: string): Promise<void> {
