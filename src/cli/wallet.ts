@@ -51,9 +51,9 @@ export const showWallet: CommandDefinition = {
     withInstallation(input, async ({ db, settings }) => {
       const user = await requireUser(db, input.require("user"));
       await flushUser(settings, user.id);
-      const { wallet, leasedNano: reservedNano } = await snapshot(db, async (tx) => ({
+      const { wallet, reservedNano } = await snapshot(db, async (tx) => ({
         wallet: await readWallet(tx, user.id),
-        leasedNano: await sumReservations(tx, user.id),
+        reservedNano: await sumReservations(tx, user.id),
       }));
       const entries = await listUserEntries(db, user.id, { limit: ENTRIES_WITH_WALLET });
       const { print, paint } = input.terminal;

@@ -21,9 +21,9 @@ import type { TranslationServices } from "../gateway/translation/request-transla
 import { StateSeals } from "../gateway/translation/state-seals.ts";
 import { TokenFactors } from "../gateway/translation/token-factors.ts";
 import { TranslationThreads } from "../gateway/translation/translation-threads.ts";
+import type { LimitBorrower } from "../limits/borrower/limit-borrower.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import type { CountLateUse } from "../limits/late-use.ts";
-import type { LimitLeases } from "../limits/leases/limit-leases.ts";
 import type { Limiter } from "../limits/limiter-types.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
 import type { ThrottleSharing } from "../nodes/throttle-sharing.ts";
@@ -48,7 +48,7 @@ interface GatewayServices {
   readonly policy: LivePolicy;
   readonly limiter: Limiter;
   /** Null if there is one node. */
-  readonly leases: LimitLeases | null;
+  readonly limitBorrower: LimitBorrower | null;
   readonly countLateUse: CountLateUse;
   readonly billing: BillingServices;
   readonly timers: Timers;
@@ -65,7 +65,7 @@ export function spoolFolder({ settings }: ProcessContext): string {
 export function openGateway(context: ProcessContext, services: GatewayServices): Gateway {
   const { installation, settings, limits, log, closers } = context;
   const { clock, db } = installation;
-  const { policy, limiter, leases, billing, timers, tracer } = services;
+  const { policy, limiter, limitBorrower, billing, timers, tracer } = services;
   const { deadlines, keepAliveTimer } = timers;
   // Requests that wait for a slot and those that wait for an account count together.
   const occupancy = new QueueOccupancy();
@@ -93,7 +93,7 @@ export function openGateway(context: ProcessContext, services: GatewayServices):
     policy,
     auth: openAuthenticator(context, services),
     limiter,
-    leases,
+    limitBorrower,
     concurrencyQueue: new ConcurrencyQueue(limiter, occupancy, clock),
     tokenCounts: new KeySlots(limits.tokenCountsOfKey),
     reads: new KeyRate(limits.readsOfKey, clock.monotonicMs),

@@ -2,11 +2,11 @@
 
 import { keyInGroupId } from "../gateway/admission/caller-limits.ts";
 import { WindowSeeds } from "../gateway/admission/seed-windows.ts";
+import { systemTimers } from "../limits/borrower/borrower-timers.ts";
+import { LimitBorrower } from "../limits/borrower/limit-borrower.ts";
 import type { LimitCoordinator } from "../limits/coordinator/protocol.ts";
 import { nameRecord } from "../limits/coordinator/record-name.ts";
 import type { CountLateUse, LateUse } from "../limits/late-use.ts";
-import { systemTimers } from "../limits/leases/lease-timers.ts";
-import { LimitLeases } from "../limits/leases/limit-leases.ts";
 import { openLimiter } from "../limits/limiter.ts";
 import type { Limiter } from "../limits/limiter-types.ts";
 import { PostgresLimitCoordinator } from "../nodes/postgres-limit-coordinator.ts";
@@ -23,7 +23,7 @@ import type { ThisNode } from "./this-node.ts";
 interface OpenedLimits {
   readonly limiter: Limiter;
   /** Null if there is one node. */
-  readonly leases: LimitLeases | null;
+  readonly limitBorrower: LimitBorrower | null;
   readonly countLateUse: CountLateUse;
 }
 
@@ -40,13 +40,17 @@ export async function openLimits(
 ): Promise<OpenedLimits> {
   const { db, clock } = context.installation;
   if (isSharedServer(db)) {
-    const leases = await openLeases(context, dependencies);
-    return { limiter: leases.limiter, leases, countLateUse: (use) => markSubjectsUnread(db, listNames(use)) };
+    const limitBorrower = await openLimitBorrower(context, dependencies);
+    return {
+      limiter: limitBorrower.limiter,
+      limitBorrower,
+      countLateUse: (use) => markSubjectsUnread(db, listNames(use)),
+    };
   }
   const limiter = openLimiter(clock);
   const seeds = new WindowSeeds({ db, policy: dependencies.policy, limiter, clock });
   await seeds.seed();
-  return { limiter, leases: null, countLateUse: async (use) => seeds.add(use) };
+  return { limiter, limitBorrower: null, countLateUse: async (use) => seeds.add(use) };
 }
 
 /** The beginnings of the names of all records that count the use. */
@@ -60,21 +64,21 @@ function listNames({ keyId, userId, groupId }: LateUse): string[] {
   return subjects.map((subject) => nameRecord({ ...subject, perMs: null }));
 }
 
-async function openLeases(
+async function openLimitBorrower(
   context: ProcessContext,
   { node, policy, billing }: LimitDependencies,
-): Promise<LimitLeases> {
+): Promise<LimitBorrower> {
   const { installation, settings, limits, log, closers } = context;
   const { db, clock, newId } = installation;
   const { self, status } = node;
   const coordinators = await openCoordinators(context);
   const [rates] = coordinators;
   const kind = rates?.kind ?? "memory";
-  const leases: LimitLeases = new LimitLeases({
+  const limitBorrower: LimitBorrower = new LimitBorrower({
     coordinators,
     process: self.id,
     folder: settings.folderId ?? self.id,
-    timing: limits.limitLeases,
+    timing: limits.limitBorrower,
     timers: systemTimers,
     lossRule: settings.onCoordinatorLoss,
     monotonicMs: clock.monotonicMs,
@@ -93,13 +97,13 @@ async function openLeases(
         : log.warn("limits_closed", { coordinator: coordinator.kind, missing: missing.join(" ") }),
     publish: (contact) => status.update({ coordinator: nameCoordinator(kind, contact) }),
   });
-  closers.add(() => leases.stop());
+  closers.add(() => limitBorrower.stop());
   // Earlier versions do not report their use. If only they ran, the coordinator may know windows from before them.
   const others = (await listCoordinatedNodes(db, clock)).filter(({ id }) => id !== self.id);
   if (others.every(({ isOlder }) => isOlder)) await markWindowsUnread(db);
-  await leases.start();
-  await status.update({ coordinator: nameCoordinator(kind, leases.contact) });
-  return leases;
+  await limitBorrower.start();
+  await status.update({ coordinator: nameCoordinator(kind, limitBorrower.contact) });
+  return limitBorrower;
 }
 
 async function openCoordinators({

@@ -60,7 +60,7 @@ export function startHttpServer(context: ProcessContext, services: HttpServices)
       state: body === null ? null : processReadiness.parse(JSON.parse(body)),
     })),
     isStoreReady: async () =>
-      (await billing.isReady()) && status.isSupported && gateway.leases?.isReady !== false,
+      (await billing.isReady()) && status.isSupported && gateway.limitBorrower?.isReady !== false,
   });
   // If the port is shared, other processes accept the connections that this one no longer accepts.
   const silentMs = settings.process === null ? 0 : limits.processes.silentMs;

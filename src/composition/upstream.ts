@@ -9,7 +9,7 @@ import { type KeepAliveTimer, openKeepAliveTimer } from "../gateway/stream/keep-
 import type { TranslationThreads } from "../gateway/translation/translation-threads.ts";
 import type { Dispatcher } from "../gateway/upstream/dispatch.ts";
 import { openRetryBudget } from "../gateway/upstream/retry-budget.ts";
-import type { LimitLeases } from "../limits/leases/limit-leases.ts";
+import type { LimitBorrower } from "../limits/borrower/limit-borrower.ts";
 import type { Limiter } from "../limits/limiter-types.ts";
 import type { QueueOccupancy } from "../limits/queue-occupancy.ts";
 import { openHttpClient } from "../net/http-client/client.ts";
@@ -42,7 +42,7 @@ interface DispatcherServices {
   readonly policy: LivePolicy;
   readonly limiter: Limiter;
   /** Null if there is one node. */
-  readonly leases: LimitLeases | null;
+  readonly limitBorrower: LimitBorrower | null;
   readonly occupancy: QueueOccupancy;
   readonly billingEngine: BillingEngine;
   readonly loop: LoopWatch;
@@ -81,7 +81,7 @@ export function openDispatcher(context: ProcessContext, services: DispatcherServ
     pool,
     billingEngine: services.billingEngine,
     waitingQueue: openWaitingQueue(clock, services.occupancy),
-    leases: services.leases,
+    limitBorrower: services.limitBorrower,
     retries: openRetryBudget(),
     dialer,
     http,

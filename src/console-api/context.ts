@@ -22,7 +22,7 @@ export type ConsoleGateway = Pick<
   | "log"
   | "loop"
   | "limiter"
-  | "leases"
+  | "limitBorrower"
   | "billingEngine"
   | "dispatcher"
   | "bodyBudget"

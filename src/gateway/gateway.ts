@@ -9,8 +9,8 @@ import type { RejectionRows } from "../billing/engine/rejection-rows.ts";
 import type { Idempotency } from "../billing/idempotency/idempotency.ts";
 import type { LateUsage } from "../billing/late-usage.ts";
 import type { CaptureRecorder } from "../capture/capture-recorder.ts";
+import type { LimitBorrower } from "../limits/borrower/limit-borrower.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
-import type { LimitLeases } from "../limits/leases/limit-leases.ts";
 import type { Limiter } from "../limits/limiter-types.ts";
 import type { AccessLog } from "../observe/access-log.ts";
 import type { BillingFaults } from "../observe/billing-faults.ts";
@@ -60,7 +60,7 @@ export interface Gateway {
   /** How many of those that go to an upstream each key has in progress. */
   readonly forwardedStoredCalls: ForwardedStoredCalls;
   /** Borrows limits that several nodes share; null if there is one node. */
-  readonly leases: LimitLeases | null;
+  readonly limitBorrower: LimitBorrower | null;
   readonly billingEngine: BillingEngine;
   /** Folds rejected requests, of which one key can cause any number, into few usage rows. */
   readonly rejections: Pick<RejectionRows, "addToCounted">;

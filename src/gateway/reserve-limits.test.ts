@@ -1,9 +1,9 @@
 /** Limits on several nodes: what a request waits for, and what is measured of it. */
 
 import { expect, test } from "bun:test";
+import { keySubject, ModelCluster } from "../limits/borrower/borrower-cluster.test-support.ts";
 import { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
 import { FREE_LEASE } from "../limits/lease.ts";
-import { keySubject, ModelCluster } from "../limits/leases/lease-cluster.test-support.ts";
 import { QueueOccupancy } from "../limits/queue-occupancy.ts";
 import { RequestMetrics } from "../observe/request-metrics.ts";
 import { NO_LIMITS } from "../records/limits.ts";
@@ -33,11 +33,11 @@ async function openNode() {
   if (node === undefined) throw new Error("no node");
   const clock = { nowMs: () => time.nowMs, monotonicMs: () => time.nowMs };
   const requestMetrics = new RequestMetrics();
-  const { leases } = node;
-  const { limiter } = leases;
+  const { limitBorrower } = node;
+  const { limiter } = limitBorrower;
   const services: LimitServices = {
     limiter,
-    leases,
+    limitBorrower,
     concurrencyQueue: new ConcurrencyQueue(limiter, new QueueOccupancy(), clock),
     clock,
     requestMetrics,

@@ -7,8 +7,8 @@ import type { Clock } from "../base/clock.ts";
 import { isPending, type MaybePromise, whenReady } from "../base/maybe-promise.ts";
 import type { ApiError } from "../errors.ts";
 import { LEAST_USE, NO_AMOUNTS } from "../limits/amounts.ts";
+import type { LimitBorrower } from "../limits/borrower/limit-borrower.ts";
 import type { ConcurrencyQueue } from "../limits/concurrency-queue.ts";
-import type { LimitLeases } from "../limits/leases/limit-leases.ts";
 import type {
   Admission,
   EstimatedUse,
@@ -45,10 +45,12 @@ export interface LimitServices {
   readonly requestMetrics: Pick<RequestMetrics, "shareWait">;
   readonly estimates: Pick<InputEstimates, "estimate">;
   /** Null if there is one node. */
-  readonly leases: Pick<LimitLeases, "borrow" | "queue" | "isClosed"> | null;
+  readonly limitBorrower: Pick<LimitBorrower, "borrow" | "queue" | "isClosed"> | null;
 }
 
-type LeaseServices = LimitServices & { readonly leases: NonNullable<LimitServices["leases"]> };
+type BorrowerServices = LimitServices & {
+  readonly limitBorrower: NonNullable<LimitServices["limitBorrower"]>;
+};
 
 /**
  * Reserves the limits before the body is read, for bodies that are expensive to read. Tokens and cost are unknown until
@@ -84,15 +86,15 @@ export function reserveRequestLimits(
  * read. Returns a promise only if the request waits. Throws, or rejects with, the error for the client.
  */
 export function reserveLimits(services: LimitServices, context: AdmittedRequest): MaybePromise<LimitLease> {
-  const { leases, limiter } = services;
+  const { limitBorrower, limiter } = services;
   const { lease, subjects } = context;
-  const use = estimateUse(services, context, leases === null ? "final" : "whole");
+  const use = estimateUse(services, context, limitBorrower === null ? "final" : "whole");
   if (lease === null) {
     const admission = admitRequest(services, context, use);
     if (admission.ok) return admission.lease;
     return reserveLater(services, context, { ...describeDemand(services, context, use), ...admission });
   }
-  if (leases === null) {
+  if (limitBorrower === null) {
     raiseReservation(services, { lease, subjects }, use);
     return lease;
   }
@@ -155,11 +157,11 @@ function reserve(
 }
 
 function admitRequest(
-  { leases, limiter }: LimitServices,
+  { limitBorrower, limiter }: LimitServices,
   { subjects }: AuthenticatedRequest,
   use: EstimatedUse,
 ): Admission {
-  if (leases?.isClosed && hasLimits(subjects)) throw coordinatorLost();
+  if (limitBorrower?.isClosed && hasLimits(subjects)) throw coordinatorLost();
   return limiter.admit(subjects, use);
 }
 
@@ -168,15 +170,15 @@ function reserveLater(
   context: AuthenticatedRequest,
   failed: FailedReservation,
 ): Promise<LimitLease> {
-  const { leases, limiter } = services;
-  if (leases === null) return rejectOrWait(services, context, failed);
+  const { limitBorrower, limiter } = services;
+  if (limitBorrower === null) return rejectOrWait(services, context, failed);
   if (!failed.mayGrow) {
     // Nothing more can be borrowed, but what this node holds may afford a shorter output.
     const capped =
       failed.shortage.unit === "nano" ? limiter.admit(context.subjects, failed.estimate("final")) : null;
     return capped?.ok ? Promise.resolve(capped.lease) : rejectOrWait(services, context, failed);
   }
-  return borrowAndReserve({ ...services, leases }, context, failed);
+  return borrowAndReserve({ ...services, limitBorrower }, context, failed);
 }
 
 function rejectOrWait(
@@ -189,7 +191,7 @@ function rejectOrWait(
 }
 
 async function borrowAndReserve(
-  services: LeaseServices,
+  services: BorrowerServices,
   context: AuthenticatedRequest,
   failed: FailedReservation,
 ): Promise<LimitLease> {
@@ -209,13 +211,13 @@ interface BorrowedReservation {
 
 /** Borrows what this node lacks: usually one round trip, and half a second if other nodes hold it. */
 export async function borrowLease(
-  { limiter, leases, clock, requestMetrics }: LeaseServices,
+  { limiter, limitBorrower, clock, requestMetrics }: BorrowerServices,
   { caller, call, trace }: AuthenticatedRequest,
   { demand, subjects }: { readonly demand: Demand; readonly subjects: readonly Subject[] },
 ): Promise<BorrowedReservation> {
   const startedMs = clock.monotonicMs();
   let borrowed: LimitLease | null = null;
-  const outcome = await leases.borrow({
+  const outcome = await limitBorrower.borrow({
     key: caller.key.id,
     subjects,
     use: demand.use,
@@ -251,12 +253,12 @@ export async function raiseLease(
   { caller, call }: AuthenticatedRequest,
   { demand, lease, subjects }: Raise,
 ): Promise<void> {
-  const { limiter, leases, clock, requestMetrics } = services;
+  const { limiter, limitBorrower, clock, requestMetrics } = services;
   const { use, leastNano, estimate } = demand;
   if (limiter.raise(lease, subjects, use) === null) return;
-  if (leases !== null) {
+  if (limitBorrower !== null) {
     const startedMs = clock.monotonicMs();
-    const outcome = await leases.borrow({
+    const outcome = await limitBorrower.borrow({
       key: caller.key.id,
       subjects,
       use,
@@ -292,14 +294,14 @@ async function waitForSlot(
   context: AuthenticatedRequest,
   first: FailedReservation,
 ): Promise<LimitLease> {
-  const { limiter, concurrencyQueue, clock, leases } = services;
+  const { limiter, concurrencyQueue, clock, limitBorrower } = services;
   const { trace, call, caller, subjects } = context;
   const { key, group } = caller;
   const startedMs = clock.monotonicMs();
   let { shortage } = first;
   const queue = findQueue(context, shortage);
   trace.waitingSinceMs = startedMs;
-  const queued = leases?.queue({
+  const queued = limitBorrower?.queue({
     key: key.id,
     subjects,
     use: first.use,

@@ -16,6 +16,7 @@ import type { Clock } from "../base/clock.ts";
 import type { MinuteKind } from "../records/limits.ts";
 import { clampAmount, toAmounts } from "./amounts.ts";
 import { FREE_LEASE, type MeterShare, WindowLease } from "./lease.ts";
+import { type AllowanceReader, describeAllowance, readLimitStatus, readMinute } from "./limit-status.ts";
 import type {
   Admission,
   Allowance,
@@ -30,7 +31,6 @@ import type {
   Subject,
 } from "./limiter-types.ts";
 import { advance, resetMs, restore, take } from "./sliding-window.ts";
-import { type AllowanceReader, describeAllowance, readMinute, readLimitStatus } from "./limit-status.ts";
 import { SubjectRegistry } from "./subject-registry.ts";
 import {
   applyLimits,
@@ -50,7 +50,7 @@ import {
 /** The admission of a request without limits. */
 const UNLIMITED: Admission = { ok: true, lease: FREE_LEASE };
 
-/** The limiter of a single node. `leases/leased-limiter.ts` is that of several. */
+/** The limiter of a single node. `borrower/borrowing-limiter.ts` is that of several. */
 export function openLimiter(clock: Pick<Clock, "monotonicMs">): SeededLimiter {
   return new InMemoryLimiter(clock);
 }

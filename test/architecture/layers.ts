@@ -187,7 +187,7 @@ export const LAYERS: readonly Layer[] = [
   },
   {
     name: "limits",
-    holds: "exact windows and concurrency in memory; leases of them for several nodes",
+    holds: "exact windows and concurrency in memory; what several nodes borrow of them",
     mayImport: ["records", "money"],
   },
   {

@@ -16,8 +16,8 @@ export const nodeLimits = {
     /** Invalid keys from one address before the other nodes are informed. */
     badKeysMin: 3,
   },
-  /** What a node borrows of limits: see limits/leases/coordinator-link.ts. */
-  limitLeases: {
+  /** What a node borrows of limits: see limits/borrower/coordinator-link.ts. */
+  limitBorrower: {
     nodeTermMs: 9_000,
     exchangeMs: 200,
     beatMs: 1_000,

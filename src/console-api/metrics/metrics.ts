@@ -73,7 +73,7 @@ export async function buildFamilies(context: MetricsContext): Promise<MetricFami
     single("gateway_journal_bytes", sumFileSizes(join(installation.settings.nodeDir, "settlements"))),
     single("gateway_spent_today_usd", spent === null ? null : spent.nano * NANO),
     single("gateway_policy_age_seconds", gateway.policy.ageMs() / 1_000),
-    single("gateway_coordinator_up", Number((gateway.leases?.contact ?? "up") === "up")),
+    single("gateway_coordinator_up", Number((gateway.limitBorrower?.contact ?? "up") === "up")),
     single("gateway_slow_turns_total", gateway.loop.slowTurns),
     ...translationFamilies(gateway),
     samples(

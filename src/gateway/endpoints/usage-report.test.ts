@@ -74,7 +74,7 @@ function openReport(db: Db) {
   const billingEngine = makeBilling(db, { clock });
   const limiter = openLimiter(clock);
   const report = (who = caller(), query = "") =>
-    reportUsage({ clock, db, billingEngine, limiter, leases: null }, who, new URLSearchParams(query));
+    reportUsage({ clock, db, billingEngine, limiter, limitBorrower: null }, who, new URLSearchParams(query));
   return { billing: billingEngine, limiter, report };
 }
 

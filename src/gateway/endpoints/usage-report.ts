@@ -7,15 +7,12 @@ import type { Clock } from "../../base/clock.ts";
 import { DAY_MS } from "../../base/time.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import { storeBusy, storeUnavailable } from "../../errors.ts";
-import type { LimitLeases } from "../../limits/leases/limit-leases.ts";
+import type { LimitBorrower } from "../../limits/borrower/limit-borrower.ts";
 import type { Limiter } from "../../limits/limiter-types.ts";
 import { type Nano, usdText } from "../../money/nano.ts";
 import { toUsageCounts, type UsageCount } from "../../records/usage-counts.ts";
 import { type Db, ReadRejected, snapshot } from "../../store/engine/db.ts";
-import {
-  listSubscriptionStatuses,
-  type SubscriptionStatus,
-} from "../../store/money/subscription-status.ts";
+import { listSubscriptionStatuses, type SubscriptionStatus } from "../../store/money/subscription-status.ts";
 import { computeDebt, readWallet, type Wallet } from "../../store/money/wallets.ts";
 import { readSplitUsage, readTotalUsage } from "../../store/reports/usage-series.ts";
 import { keyTotals, type UsageTotals } from "../../store/usage/usage.ts";
@@ -87,7 +84,7 @@ interface UsageReportServices {
   readonly db: Db;
   readonly limiter: Limiter;
   /** Null if there is one node. */
-  readonly leases: Pick<LimitLeases, "refresh"> | null;
+  readonly limitBorrower: Pick<LimitBorrower, "refresh"> | null;
   readonly billingEngine: Pick<BillingEngine, "flush" | "flushUser">;
 }
 
@@ -105,7 +102,7 @@ export async function reportUsage(
   await flushed.catch(() => {
     throw storeUnavailable();
   });
-  await services.leases?.refresh(callerSubjects(caller));
+  await services.limitBorrower?.refresh(callerSubjects(caller));
   const todayMs = Math.floor(nowMs / DAY_MS) * DAY_MS;
   const scope = { keyId: key.id };
   const always = { fromMs: 0, toMs: Number.MAX_SAFE_INTEGER, granularity: "day" } as const;

@@ -24,7 +24,7 @@ export async function moveLimits(
   { lease, groupId }: { readonly lease: LimitLease; readonly groupId: string },
 ): Promise<LimitLease> {
   const { caller } = context;
-  const extent = services.leases === null ? "final" : "whole";
+  const extent = services.limitBorrower === null ? "final" : "whole";
   // The request does not return to the step before, and its own reservation must not count against the new one.
   lease.settle(NO_AMOUNTS);
   const demand = describeDemand(services, context, estimateUse(services, context, extent));
@@ -64,12 +64,12 @@ async function admitGroup(
   context: AdmittedRequest,
   demand: Demand,
 ): Promise<LimitLease> {
-  const { limiter, leases } = services;
+  const { limiter, limitBorrower } = services;
   const subjects = groupSubjects(context.caller);
   const first = limiter.admit(subjects, demand.use);
   if (first.ok) return first.lease;
-  if (leases !== null && first.mayGrow) {
-    const { lease } = await borrowLease({ ...services, leases }, context, { demand, subjects });
+  if (limitBorrower !== null && first.mayGrow) {
+    const { lease } = await borrowLease({ ...services, limitBorrower }, context, { demand, subjects });
     if (lease !== null) return lease;
   }
   const last = limiter.admit(subjects, demand.estimate("final"));

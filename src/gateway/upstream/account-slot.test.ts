@@ -33,7 +33,7 @@ function setUp(routes: readonly AccountRoute[], queue = { maxWaiting: 5, timeout
   const dispatcher = {
     pool,
     waitingQueue: openWaitingQueue(clock),
-    leases: null,
+    limitBorrower: null,
     monotonicMs: clock.monotonicMs,
   };
   const request = readJsonRequest(wholeBytesPart(BODY), CHAT_COMPLETIONS, {

@@ -4,11 +4,11 @@ import type { UpstreamFailure } from "../../accounts/failure.ts";
 import type { MaybePromise } from "../../base/maybe-promise.ts";
 import type { ApiError } from "../../errors.ts";
 import { NO_AMOUNTS } from "../../limits/amounts.ts";
-import type { BorrowRequest, LimitLeases, QueuedAsk } from "../../limits/leases/limit-leases.ts";
+import type { BorrowRequest, LimitBorrower, QueuedAsk } from "../../limits/borrower/limit-borrower.ts";
 import type { LimitLease, TrueUse } from "../../limits/limiter-types.ts";
 import type { AccountRoute } from "../../policy/snapshot.ts";
-import { decideWait, type SelectionVerdict } from "../../pool/wait-decision.ts";
 import type { Choice, PickRequest, Pool } from "../../pool/pool.ts";
+import { decideWait, type SelectionVerdict } from "../../pool/wait-decision.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
 import { waitText } from "../admission/caller-limits.ts";
 import { type CountedUnits, estimateCounts, findCountedUnits } from "../metering/limited-use.ts";
@@ -37,7 +37,7 @@ export interface AccountSlotSource {
   pool: Pool;
   waitingQueue: WaitingQueue;
   /** Null if there is one node. */
-  leases: Pick<LimitLeases, "borrow" | "queue"> | null;
+  limitBorrower: Pick<LimitBorrower, "borrow" | "queue"> | null;
   monotonicMs(): number;
 }
 
@@ -93,7 +93,7 @@ async function borrowSlot(
   dispatchRequest: DispatchRequest,
   { pickRequest, first, last }: { pickRequest: PickRequest; first: LackingChoice; last: ApiError | null },
 ): Promise<AccountSlot | NoSlot> {
-  const { pool, leases } = source;
+  const { pool, limitBorrower } = source;
   const asked = new Set<string>();
   const lacking: LackingChoice[] = [];
   const request: PickRequest = { ...pickRequest, asked };
@@ -102,7 +102,7 @@ async function borrowSlot(
     asked.add(choice.accountId);
     lacking.push(choice);
     let taken: PickedChoice | null = null;
-    await leases?.borrow({
+    await limitBorrower?.borrow({
       ...borrowTerms(dispatchRequest, pickRequest, choice),
       attempt() {
         const again = pool.pick(request);
@@ -131,13 +131,13 @@ function borrowTerms(
 
 /** While a request waits, the coordinator is asked for all accounts that lack something. */
 function queueAsks(
-  { pool, waitingQueue, leases }: AccountSlotSource,
+  { pool, waitingQueue, limitBorrower }: AccountSlotSource,
   dispatchRequest: DispatchRequest,
   { pickRequest, lacking }: FailedPick,
 ): QueuedAsk[] {
-  if (leases === null) return [];
+  if (limitBorrower === null) return [];
   return lacking.map((choice) =>
-    leases.queue({
+    limitBorrower.queue({
       ...borrowTerms(dispatchRequest, pickRequest, choice),
       attempt() {
         pool.noteLimitGain(choice.accountId);

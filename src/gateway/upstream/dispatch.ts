@@ -7,7 +7,7 @@
 import { isPending } from "../../base/maybe-promise.ts";
 import type { BillingEngine } from "../../billing/engine/billing-engine.ts";
 import type { ApiError } from "../../errors.ts";
-import type { LimitLeases } from "../../limits/leases/limit-leases.ts";
+import type { LimitBorrower } from "../../limits/borrower/limit-borrower.ts";
 import type { Log } from "../../observe/log.ts";
 import type { Pool } from "../../pool/pool.ts";
 import type { WaitingQueue } from "../../pool/waiting-queue.ts";
@@ -30,7 +30,7 @@ export interface Dispatcher extends AttemptDispatcher {
   billingEngine: Pick<BillingEngine, "recordDispatch" | "recordRequeue">;
   waitingQueue: WaitingQueue;
   /** Null if there is one node. */
-  leases: Pick<LimitLeases, "borrow" | "queue"> | null;
+  limitBorrower: Pick<LimitBorrower, "borrow" | "queue"> | null;
   retries: RetryBudget;
   log: Log;
   attemptsMax: number;

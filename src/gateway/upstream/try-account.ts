@@ -28,7 +28,7 @@ import { findWholeFailure } from "./whole-failure.ts";
 /** The services that one attempt uses. */
 export interface AttemptDispatcher extends OutboundRequest, PassedResponseServices, AttemptServices {
   /** Null if there is one node. */
-  leases: object | null;
+  limitBorrower: object | null;
   loop: Pick<LoopWatch, "enter">;
   timing: {
     firstByteTimeoutMs: number;
@@ -99,11 +99,11 @@ export async function tryAccount(
 
 /** A process that was frozen must not send what other nodes may send by now. */
 function checkLeases(
-  { leases }: AttemptDispatcher,
+  { limitBorrower }: AttemptDispatcher,
   { lease }: DispatchRequest,
   accountSlot: AccountSlot,
 ): void {
-  if (leases !== null && !(lease.isHeld() && accountSlot.isHeld())) throw coordinatorLost();
+  if (limitBorrower !== null && !(lease.isHeld() && accountSlot.isHeld())) throw coordinatorLost();
 }
 
 /** Returns null for a request that passes through, and an error if the account cannot be used. */

@@ -1,5 +1,5 @@
 /**
- * Nodes in virtual time with real leases, a coordinator behind a network that delays, loses and cuts, and an oracle that
+ * Nodes in virtual time with real limit borrowers, a coordinator behind a network that delays, loses and cuts, and an oracle that
  * knows every use of every meter in real time.
  */
 
@@ -9,8 +9,8 @@ import { MemoryLimitCoordinator } from "../coordinator/memory-limit-coordinator.
 import type { Bucket } from "../coordinator/meter-record.test-support.ts";
 import { bucketWidthMs, type RecordId } from "../coordinator/protocol.ts";
 import type { LimitLease, Subject } from "../limiter-types.ts";
-import type { LeaseTimers } from "./lease-timers.ts";
-import { type CoordinatorContact, LimitLeases, type QueuedAsk } from "./limit-leases.ts";
+import type { BorrowerTimers } from "./borrower-timers.ts";
+import { type CoordinatorContact, LimitBorrower, type QueuedAsk } from "./limit-borrower.ts";
 import type { CoordinatorLossRule } from "./loss-watch.ts";
 import { type ModelFaults, ModelNetwork } from "./model-network.test-support.ts";
 import type { RegisteredNode } from "./registry-watch.ts";
@@ -40,7 +40,7 @@ interface Waiter {
 export class ModelNode {
   readonly id: string;
   readonly folder: string;
-  readonly leases: LimitLeases;
+  readonly limitBorrower: LimitBorrower;
   readonly #cluster: ModelCluster;
   readonly #delayed: (() => void)[] = [];
   readonly #queues = new Map<string, Set<Waiter>>();
@@ -63,10 +63,10 @@ export class ModelNode {
     this.folder = folder;
     this.#cluster = cluster;
     const { time } = cluster;
-    const timers: LeaseTimers = {
+    const timers: BorrowerTimers = {
       after: (ms, callback) => time.after(ms, () => this.run(callback)),
     };
-    this.leases = new LimitLeases({
+    this.limitBorrower = new LimitBorrower({
       coordinators: cluster.coordinators.map((coordinator) => cluster.network.connect(this, coordinator)),
       process: id,
       folder,
@@ -132,15 +132,15 @@ export class ModelNode {
   }
 
   async stop(): Promise<void> {
-    await this.leases.stop();
+    await this.limitBorrower.stop();
     this.#diedMs = this.#cluster.time.nowMs;
   }
 
   /** Sends a request to this node. Resolves when it is admitted or rejected. */
   async send(request: ModelRequest): Promise<ModelOutcome> {
     if (this.isFrozen) await new Promise<void>((resolve) => this.run(resolve));
-    if (!this.isRunning || this.leases.isClosed) return "unavailable";
-    const { limiter } = this.leases;
+    if (!this.isRunning || this.limitBorrower.isClosed) return "unavailable";
+    const { limiter } = this.limitBorrower;
     const { subjects, leastNano = request.nano ?? 0 } = request;
     const use = { tokens: request.tokens ?? 0, nano: request.nano ?? 0 };
     const attempt = (extent: "whole" | "final"): boolean => {
@@ -161,7 +161,7 @@ export class ModelNode {
       if (first.shortage.kind !== "concurrency") return "rejected";
       return this.#queue(request, attempt);
     }
-    const outcome = await this.leases.borrow({
+    const outcome = await this.limitBorrower.borrow({
       key: request.key ?? "k",
       subjects,
       use,
@@ -201,7 +201,7 @@ export class ModelNode {
       };
       const cancel = time.after(request.queueMs ?? 2_000, () => this.run(() => end("timeout")));
       const use = { tokens: request.tokens ?? 0, nano: request.nano ?? 0 };
-      const ask: QueuedAsk = this.leases.queue({
+      const ask: QueuedAsk = this.limitBorrower.queue({
         key,
         subjects,
         use,
@@ -213,7 +213,7 @@ export class ModelNode {
         },
       });
       queue.add(waiter);
-      for (const blocker of [this.leases.limiter.findBlocker(subjects)])
+      for (const blocker of [this.limitBorrower.limiter.findBlocker(subjects)])
         if (blocker !== null) blocker.onRelease = serve;
     });
   }
@@ -253,7 +253,7 @@ export class ModelCluster {
   readonly older: RegisteredNode[] = [];
   /** The usage rows in the database. */
   readonly stored: ModelUse[] = [];
-  readonly timing = nodeLimits.limitLeases;
+  readonly timing = nodeLimits.limitBorrower;
   /** One, or one for rates and one for windows, as with Redis. */
   readonly coordinators: readonly MemoryLimitCoordinator[];
   lossRule: CoordinatorLossRule = "share";
@@ -321,7 +321,7 @@ export class ModelCluster {
     for (const [id, former] of this.#registered) if (former.folder === folder) this.#registered.delete(id);
     this.#registered.set(node.id, node);
     this.nodes.push(node);
-    await node.leases.start();
+    await node.limitBorrower.start();
     node.hasPublished = true;
     return node;
   }

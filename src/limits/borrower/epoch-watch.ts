@@ -4,8 +4,8 @@
  */
 
 import type { AskResult, LimitCoordinator } from "../coordinator/protocol.ts";
-import { type LeaseTimers, withDeadline } from "./lease-timers.ts";
-import type { LeaseTiming } from "./lease-timing.ts";
+import { type BorrowerTimers, withDeadline } from "./borrower-timers.ts";
+import type { BorrowerTiming } from "./borrower-timing.ts";
 
 /** The registered processes, for a coordinator. */
 export interface EpochMembers {
@@ -19,10 +19,10 @@ export interface EpochWatchOptions {
   readonly coordinator: LimitCoordinator;
   readonly process: string;
   readonly timing: Pick<
-    LeaseTiming,
+    BorrowerTiming,
     "beatMs" | "callMaxMs" | "closedReportMs" | "undeclaredMaxMs" | "unknownUseMs"
   >;
-  readonly timers: LeaseTimers;
+  readonly timers: BorrowerTimers;
   monotonicMs(): number;
   listMembers(): Promise<EpochMembers>;
   hasUnknownUse(): boolean;

@@ -4,12 +4,12 @@ import { expect, test } from "bun:test";
 import { nodeLimits } from "../../config/limits/node-limits.ts";
 import { type CallerLimits, NO_LIMITS } from "../../records/limits.ts";
 import { checkExchange } from "../coordinator/coordinator-limits.ts";
+import { type BorrowedRecord, BorrowedSubject, type RecordHolding } from "./borrowed-record.ts";
 import { declareHoldings } from "./declare-holdings.ts";
 import type { UseBatch } from "./holding.ts";
-import { type LeasedRecord, LeasedSubject, type RecordHolding } from "./leased-record.ts";
 import { PendingCall } from "./pending-call.ts";
 
-const { limitLeases: timing, limitCoordinator: limits } = nodeLimits;
+const { limitBorrower: timing, limitCoordinator: limits } = nodeLimits;
 const LINK = {
   noteChange() {},
   noteUrgent() {},
@@ -21,7 +21,7 @@ const LINK = {
 
 function openHolding(id: string, limits: Partial<CallerLimits>): RecordHolding {
   const services = { findLink: () => LINK, revision: () => 1 };
-  const subject = new LeasedSubject({ scope: "key", id, limits: { ...NO_LIMITS, ...limits } }, services);
+  const subject = new BorrowedSubject({ scope: "key", id, limits: { ...NO_LIMITS, ...limits } }, services);
   const holding = subject.records[0]?.find(2);
   if (!holding) throw new Error("the subject has no such limit");
   return holding;
@@ -44,7 +44,7 @@ function countRefunds({ items }: ReturnType<PendingCall["build"]>): number {
 
 /** Sends calls until all records are reported. */
 function send(holdings: readonly RecordHolding[]) {
-  const left = new Set<LeasedRecord>(holdings.map(({ record }) => record));
+  const left = new Set<BorrowedRecord>(holdings.map(({ record }) => record));
   const sent: ReturnType<PendingCall["build"]>[] = [];
   while (left.size > 0) {
     const call = new PendingCall();

@@ -4,7 +4,12 @@
  */
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { keySubject, ModelCluster, type ModelNode, type ModelRequest } from "./lease-cluster.test-support.ts";
+import {
+  keySubject,
+  ModelCluster,
+  type ModelNode,
+  type ModelRequest,
+} from "./borrower-cluster.test-support.ts";
 
 setDefaultTimeout(20_000 * Number(process.env.MODEL_RUNS ?? 6));
 
@@ -200,6 +205,6 @@ test("a coordinator that loses its state lends again, also if a node stays cut o
       });
     expect(oracle.peaks.get("key s") ?? 0).toBeLessThanOrEqual(4);
     expect(oracle.findPeak("key m", "requests")).toBeLessThanOrEqual(60);
-    expect(first.leases.isReady).toBe(true);
+    expect(first.limitBorrower.isReady).toBe(true);
   }
 });

@@ -1,6 +1,6 @@
 /** Time that runs as fast as its events. */
 
-import type { LeaseTimers } from "./lease-timers.ts";
+import type { BorrowerTimers } from "./borrower-timers.ts";
 
 interface TimedEvent {
   readonly atMs: number;
@@ -8,7 +8,7 @@ interface TimedEvent {
   run: (() => void) | null;
 }
 
-export class VirtualTime implements LeaseTimers {
+export class VirtualTime implements BorrowerTimers {
   nowMs = 0;
   #order = 0;
   /** A binary heap. */

@@ -1,11 +1,11 @@
 /** Whether a coordinator responds, and how long a call may take. */
 
-import type { LeaseTiming } from "./lease-timing.ts";
+import type { BorrowerTiming } from "./borrower-timing.ts";
 
 export type CoordinatorState = "up" | "lost";
 
 export interface LinkHealthOptions {
-  readonly timing: Pick<LeaseTiming, "faultsMax" | "lostAfterMs" | "callMinMs" | "callMaxMs">;
+  readonly timing: Pick<BorrowerTiming, "faultsMax" | "lostAfterMs" | "callMinMs" | "callMaxMs">;
   monotonicMs(): number;
 }
 

@@ -5,10 +5,10 @@
 
 import type { AskResult, MeterAsk, MeterWant } from "../coordinator/protocol.ts";
 import type { Amounts } from "../limiter-types.ts";
+import type { BorrowedSubject, RecordHolding } from "./borrowed-record.ts";
+import type { BorrowerTimers } from "./borrower-timers.ts";
+import type { BorrowerTiming } from "./borrower-timing.ts";
 import type { CoordinatorLink } from "./coordinator-link.ts";
-import type { LeaseTimers } from "./lease-timers.ts";
-import type { LeaseTiming } from "./lease-timing.ts";
-import type { LeasedSubject, RecordHolding } from "./leased-record.ts";
 import type { AskSource, RecordIndex } from "./pending-call.ts";
 
 /**
@@ -20,7 +20,7 @@ export type BorrowOutcome = "taken" | "blocked" | "rejected" | "lost";
 export interface BorrowTerms {
   /** The API key: waiting requests are served in turns of keys, over all nodes. */
   readonly key: string;
-  readonly subjects: readonly LeasedSubject[];
+  readonly subjects: readonly BorrowedSubject[];
   /** Whether a slot of each subject is needed; a request that is already admitted has them. */
   readonly slots: "needed" | "held";
   amounts: Amounts;
@@ -31,8 +31,8 @@ export interface BorrowTerms {
 }
 
 interface BorrowingOptions {
-  readonly timing: LeaseTiming;
-  readonly timers: LeaseTimers;
+  readonly timing: BorrowerTiming;
+  readonly timers: BorrowerTimers;
   /** Null: the request waits in a queue of this node, which asks until it is stopped. */
   readonly onEnd: ((outcome: BorrowOutcome) => void) | null;
 }

@@ -4,10 +4,10 @@
  */
 
 import type { BookingQueue, BorrowedLease } from "./borrowed-lease.ts";
-import type { LeaseTimers } from "./lease-timers.ts";
+import type { BorrowerTimers } from "./borrower-timers.ts";
 
 interface WindowBookingsOptions {
-  readonly timers: LeaseTimers;
+  readonly timers: BorrowerTimers;
   readonly everyMs: number;
   /** Resolves when all usage rows so far are stored. */
   flush(): Promise<void>;

@@ -1,13 +1,13 @@
 /** What a process declares at the begin of a term, in batches. */
 
 import type { DeclareCall, MeterHolding, RecordRef } from "../coordinator/protocol.ts";
+import type { BorrowedRecord, RecordHolding } from "./borrowed-record.ts";
+import type { BorrowerTiming } from "./borrower-timing.ts";
 import type { RenewalTerms } from "./holding.ts";
-import type { LeaseTiming } from "./lease-timing.ts";
-import type { LeasedRecord, RecordHolding } from "./leased-record.ts";
 
 type Batch = Pick<DeclareCall, "records" | "holdings">;
 
-type BatchBounds = Pick<LeaseTiming, "holdingsPerBatchMax" | "windowsPerCallMax">;
+type BatchBounds = Pick<BorrowerTiming, "holdingsPerBatchMax" | "windowsPerCallMax">;
 
 interface Declaration {
   /** At least one. */
@@ -16,7 +16,7 @@ interface Declaration {
 }
 
 export function declareHoldings(
-  records: Iterable<LeasedRecord>,
+  records: Iterable<BorrowedRecord>,
   { terms, timing }: { terms: RenewalTerms; timing: BatchBounds },
 ): Declaration {
   const held: { holding: RecordHolding; lent: number }[] = [];

@@ -4,8 +4,8 @@ import { expect, test } from "bun:test";
 import { nodeLimits } from "../../config/limits/node-limits.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import { NO_AMOUNTS } from "../amounts.ts";
+import { BorrowedSubject } from "./borrowed-record.ts";
 import { Borrowing } from "./borrowing.ts";
-import { LeasedSubject } from "./leased-record.ts";
 
 const LINK = {
   noteChange() {},
@@ -19,7 +19,10 @@ const LINK = {
 
 function openPart() {
   const services = { findLink: () => LINK, revision: () => 1 };
-  const subject = new LeasedSubject({ scope: "key", id: "k", limits: { ...NO_LIMITS, tpm: 100 } }, services);
+  const subject = new BorrowedSubject(
+    { scope: "key", id: "k", limits: { ...NO_LIMITS, tpm: 100 } },
+    services,
+  );
   const outcomes: string[] = [];
   const borrowing = new Borrowing(
     {
@@ -31,7 +34,7 @@ function openPart() {
       attempt: () => false,
     },
     {
-      timing: nodeLimits.limitLeases,
+      timing: nodeLimits.limitBorrower,
       timers: { after: () => () => {} },
       onEnd: (outcome) => outcomes.push(outcome),
     },

@@ -4,12 +4,12 @@
  */
 
 import type { ClockBounds, ExchangeReply, LimitCoordinator } from "../coordinator/protocol.ts";
+import type { BorrowedRecord, LossShare, RecordLink } from "./borrowed-record.ts";
+import { type BorrowerTimers, sleep, withDeadline } from "./borrower-timers.ts";
+import type { BorrowerTiming } from "./borrower-timing.ts";
 import { CoordinatorClock } from "./coordinator-clock.ts";
 import { declareHoldings } from "./declare-holdings.ts";
 import { type EpochMembers, EpochWatch } from "./epoch-watch.ts";
-import { type LeaseTimers, sleep, withDeadline } from "./lease-timers.ts";
-import type { LeaseTiming } from "./lease-timing.ts";
-import type { LeasedRecord, LossShare, RecordLink } from "./leased-record.ts";
 import { type CoordinatorState, LinkHealth } from "./link-health.ts";
 import { type AskSource, PendingCall } from "./pending-call.ts";
 
@@ -18,12 +18,12 @@ export interface CoordinatorLinkOptions {
   readonly process: string;
   /** The id of the data folder, or that of the process. */
   readonly folder: string;
-  readonly timing: LeaseTiming;
-  readonly timers: LeaseTimers;
+  readonly timing: BorrowerTiming;
+  readonly timers: BorrowerTimers;
   monotonicMs(): number;
   newTerm(): string;
   /** The records of this coordinator that hold something. */
-  listRecords(): Iterable<LeasedRecord>;
+  listRecords(): Iterable<BorrowedRecord>;
   /** Requests that lack something, and have not asked for it. */
   listAsks(): Iterable<AskSource>;
   listMembers(): Promise<EpochMembers>;
@@ -32,7 +32,7 @@ export interface CoordinatorLinkOptions {
   /** The coordinator knows of such a process. */
   noteEnded(): void;
   /** Called after each reply that was applied. */
-  onReply(records: readonly LeasedRecord[]): void;
+  onReply(records: readonly BorrowedRecord[]): void;
   onStateChange(state: CoordinatorState, reason: string): void;
   /** The coordinator lends nothing, because these processes have not declared; null: no minutes. */
   onClosed(missing: readonly string[] | null): void;
@@ -46,8 +46,8 @@ export class CoordinatorLink implements RecordLink {
   loss: LossShare | null = null;
   contactNo = 0;
   readonly #options: CoordinatorLinkOptions;
-  readonly #changed = new Set<LeasedRecord>();
-  readonly #urgent = new Set<LeasedRecord>();
+  readonly #changed = new Set<BorrowedRecord>();
+  readonly #urgent = new Set<BorrowedRecord>();
   #phase: LinkPhase = "opening";
   readonly #health: LinkHealth;
   #term: string | null = null;
@@ -134,15 +134,15 @@ export class CoordinatorLink implements RecordLink {
     return nowMs < this.#validUntilMs;
   }
 
-  noteChange(record: LeasedRecord): void {
+  noteChange(record: BorrowedRecord): void {
     this.#changed.add(record);
   }
 
-  isPending(record: LeasedRecord): boolean {
+  isPending(record: BorrowedRecord): boolean {
     return this.#changed.has(record) || this.#urgent.has(record) || this.#call?.has(record) === true;
   }
 
-  noteUrgent(record: LeasedRecord): void {
+  noteUrgent(record: BorrowedRecord): void {
     this.#changed.add(record);
     this.#urgent.add(record);
     this.sendSoon();

@@ -1,12 +1,13 @@
 /**
  * The limits of several nodes: admits from what this node has borrowed of each meter, in memory and in one step. What is
- * lacking is borrowed by `limit-leases.ts`.
+ * lacking is borrowed by `limit-borrower.ts`.
  */
 
 import { MINUTE_MS } from "../../base/time.ts";
 import type { MinuteKind } from "../../records/limits.ts";
 import { toAmounts } from "../amounts.ts";
 import { FREE_LEASE } from "../lease.ts";
+import { type AllowanceReader, describeAllowance, readLimitStatus, readMinute } from "../limit-status.ts";
 import type {
   Admission,
   Allowance,
@@ -19,26 +20,25 @@ import type {
   Shortage,
   Subject,
 } from "../limiter-types.ts";
-import { type AllowanceReader, describeAllowance, readMinute, readLimitStatus } from "../limit-status.ts";
 import type { SubjectRegistry } from "../subject-registry.ts";
 import { isClosed, laterShortage } from "../subject-state.ts";
 import { type BookingQueue, BorrowedLease, type BorrowedShare } from "./borrowed-lease.ts";
-import type { LeasedSubject, RecordHolding } from "./leased-record.ts";
+import type { BorrowedSubject, RecordHolding } from "./borrowed-record.ts";
 
 const UNLIMITED: Admission = { ok: true, lease: FREE_LEASE };
 
-interface LeasedLimiterOptions {
-  readonly subjects: SubjectRegistry<LeasedSubject>;
+interface BorrowingLimiterOptions {
+  readonly subjects: SubjectRegistry<BorrowedSubject>;
   readonly bookings: BookingQueue;
   monotonicMs(): number;
 }
 
-export class LeasedLimiter implements Limiter {
-  readonly #subjects: SubjectRegistry<LeasedSubject>;
+export class BorrowingLimiter implements Limiter {
+  readonly #subjects: SubjectRegistry<BorrowedSubject>;
   readonly #bookings: BookingQueue;
   readonly #nowMs: () => number;
 
-  constructor({ subjects, bookings, monotonicMs }: LeasedLimiterOptions) {
+  constructor({ subjects, bookings, monotonicMs }: BorrowingLimiterOptions) {
     this.#subjects = subjects;
     this.#bookings = bookings;
     this.#nowMs = monotonicMs;
@@ -47,7 +47,7 @@ export class LeasedLimiter implements Limiter {
   admit(subjects: readonly Subject[], estimate: EstimatedUse): Admission {
     const nowMs = this.#nowMs();
     this.#subjects.dropIdle(nowMs);
-    const limited: LeasedSubject[] = [];
+    const limited: BorrowedSubject[] = [];
     for (const subject of subjects) {
       const state = this.#subjects.findOrOpen(subject);
       if (state && !limited.includes(state)) limited.push(state);
@@ -68,7 +68,7 @@ export class LeasedLimiter implements Limiter {
     return { ok: true, lease: this.#take(limited, amounts, nowMs) };
   }
 
-  #take(subjects: readonly LeasedSubject[], amounts: Amounts, nowMs: number): LimitLease {
+  #take(subjects: readonly BorrowedSubject[], amounts: Amounts, nowMs: number): LimitLease {
     const slots: RecordHolding[] = [];
     const shares: BorrowedShare[] = [];
     for (const { records } of subjects)

@@ -7,12 +7,12 @@ import type {
   MeterAsk,
   MeterReport,
 } from "../coordinator/protocol.ts";
+import type { BorrowedRecord, RecordHolding } from "./borrowed-record.ts";
+import type { BorrowerTiming } from "./borrower-timing.ts";
 import type { UseBatch } from "./holding.ts";
-import type { LeaseTiming } from "./lease-timing.ts";
-import type { LeasedRecord, RecordHolding } from "./leased-record.ts";
 
 /** The position of a record in the call; adds it if it is new. */
-export type RecordIndex = (record: LeasedRecord) => number;
+export type RecordIndex = (record: BorrowedRecord) => number;
 
 /** What wants to borrow: a waiting request, or the refill of a meter. */
 export interface AskSource {
@@ -21,15 +21,15 @@ export interface AskSource {
   onResult(result: AskResult, nowMs: number): void;
 }
 
-type CallBounds = Pick<LeaseTiming, "recordsPerCallMax" | "refundsPerCallMax" | "windowsPerCallMax">;
+type CallBounds = Pick<BorrowerTiming, "recordsPerCallMax" | "refundsPerCallMax" | "windowsPerCallMax">;
 
 type OkReply = Extract<ExchangeReply, { kind: "ok" }>;
 
 export class PendingCall {
   /** How often it was sent. */
   attempts = 0;
-  readonly #records: LeasedRecord[] = [];
-  readonly #indexByRecord = new Map<LeasedRecord, number>();
+  readonly #records: BorrowedRecord[] = [];
+  readonly #indexByRecord = new Map<BorrowedRecord, number>();
   readonly #items: MeterReport[] = [];
   readonly #sent: { readonly holding: RecordHolding; readonly batches: UseBatch[] }[] = [];
   readonly #asks: MeterAsk[] = [];
@@ -48,7 +48,7 @@ export class PendingCall {
     return index;
   };
 
-  get records(): readonly LeasedRecord[] {
+  get records(): readonly BorrowedRecord[] {
     return this.#records;
   }
 
@@ -56,7 +56,7 @@ export class PendingCall {
     return this.#records.length === 0;
   }
 
-  has(record: LeasedRecord): boolean {
+  has(record: BorrowedRecord): boolean {
     return this.#indexByRecord.has(record);
   }
 
@@ -68,7 +68,7 @@ export class PendingCall {
     );
   }
 
-  addRecord(record: LeasedRecord): void {
+  addRecord(record: BorrowedRecord): void {
     this.#indexOf(record);
   }
 
@@ -116,7 +116,7 @@ export class PendingCall {
     for (const source of this.#sources) source.onResult({ kind: "repeated" }, nowMs);
   }
 
-  #report(record: LeasedRecord, index: number): void {
+  #report(record: BorrowedRecord, index: number): void {
     for (const holding of record.holdings) {
       const batches: UseBatch[] = [];
       const item = holding.takeReport(index, batches);

@@ -9,17 +9,17 @@ import type { LimitCoordinator, LimitNote, NoteSubscription, RecordKind } from "
 import type { EstimatedUse, LimitLease, Subject } from "../limiter-types.ts";
 import { SubjectRegistry } from "../subject-registry.ts";
 import { BorrowedLease } from "./borrowed-lease.ts";
+import { type BorrowedRecord, BorrowedSubject } from "./borrowed-record.ts";
 import { Borrowing, type BorrowOutcome, type BorrowTerms } from "./borrowing.ts";
+import { BorrowingLimiter } from "./borrowing-limiter.ts";
 import { CoordinatorLink, type CoordinatorLinkOptions } from "./coordinator-link.ts";
-import { LeasedLimiter } from "./leased-limiter.ts";
-import { type LeasedRecord, LeasedSubject } from "./leased-record.ts";
 import type { CoordinatorState } from "./link-health.ts";
 import { type CoordinatorLossRule, LossWatch } from "./loss-watch.ts";
 import { listRefills } from "./refill.ts";
 import { RegistryWatch, type RegistryWatchOptions } from "./registry-watch.ts";
 import { WindowBookings } from "./window-bookings.ts";
 
-interface LimitLeasesOptions
+interface LimitBorrowerOptions
   extends Pick<CoordinatorLinkOptions, "process" | "folder" | "timing" | "newTerm">,
     Omit<RegistryWatchOptions, "timing"> {
   readonly lossRule: CoordinatorLossRule;
@@ -57,33 +57,34 @@ export interface QueuedAsk {
   stop(): void;
 }
 
-export class LimitLeases {
-  readonly limiter: LeasedLimiter;
-  readonly #options: LimitLeasesOptions;
-  readonly #subjects: SubjectRegistry<LeasedSubject>;
+export class LimitBorrower {
+  readonly limiter: BorrowingLimiter;
+  readonly #options: LimitBorrowerOptions;
+  readonly #subjects: SubjectRegistry<BorrowedSubject>;
   readonly #links: readonly CoordinatorLink[];
   readonly #bookings: WindowBookings;
   readonly #registry: RegistryWatch;
   readonly #loss: LossWatch;
   readonly #borrowings = new Set<Borrowing>();
   readonly #queued = new Map<string, { readonly borrowing: Borrowing; count: number }>();
-  readonly #refreshes = new Set<{ readonly records: Set<LeasedRecord>; resolve(): void }>();
+  readonly #refreshes = new Set<{ readonly records: Set<BorrowedRecord>; resolve(): void }>();
   readonly #subscriptions = new Map<CoordinatorLink, NoteSubscription>();
   #cancelTick: (() => void) | null = null;
   #isStopped = false;
 
-  constructor(options: LimitLeasesOptions) {
+  constructor(options: LimitBorrowerOptions) {
     const { timers, timing, flushUsage, monotonicMs } = options;
     this.#options = options;
     this.#registry = new RegistryWatch(options);
     this.#links = options.coordinators.map((coordinator) => this.#openLink(coordinator));
-    this.#subjects = new SubjectRegistry<LeasedSubject>({
-      open: (subject) => new LeasedSubject(subject, { findLink: this.#findLink, revision: options.revision }),
+    this.#subjects = new SubjectRegistry<BorrowedSubject>({
+      open: (subject) =>
+        new BorrowedSubject(subject, { findLink: this.#findLink, revision: options.revision }),
       applyLimits: (state, limits) => state.applyLimits(limits),
       isIdle: (state, nowMs) => state.isIdle(nowMs),
     });
     this.#bookings = new WindowBookings({ timers, everyMs: timing.beatMs, flush: flushUsage });
-    this.limiter = new LeasedLimiter({ subjects: this.#subjects, bookings: this.#bookings, monotonicMs });
+    this.limiter = new BorrowingLimiter({ subjects: this.#subjects, bookings: this.#bookings, monotonicMs });
     this.#loss = new LossWatch({
       ...options,
       listNodes: () => this.#registry.listLastKnown(),
@@ -268,7 +269,7 @@ export class LimitLeases {
     this.#subscriptions.set(link, subscription);
   }
 
-  *#listRecords(link: CoordinatorLink): Iterable<LeasedRecord> {
+  *#listRecords(link: CoordinatorLink): Iterable<BorrowedRecord> {
     for (const { records } of this.#subjects.all())
       for (const record of records) if (record.link === link) yield record;
   }
@@ -294,7 +295,7 @@ export class LimitLeases {
   }
 
   /** After a reply: waiting requests first, then what nothing here needs goes back. */
-  #serve(link: CoordinatorLink, records: readonly LeasedRecord[]): void {
+  #serve(link: CoordinatorLink, records: readonly BorrowedRecord[]): void {
     for (const borrowing of [...this.#borrowings]) borrowing.serve();
     const nowMs = this.#options.monotonicMs();
     for (const { subject } of records) subject.slots?.returnIdleSlots(nowMs);
@@ -382,6 +383,6 @@ export class LimitLeases {
   }
 }
 
-function queueName(key: string, subjects: readonly LeasedSubject[]): string {
+function queueName(key: string, subjects: readonly BorrowedSubject[]): string {
   return `${key} ${subjects.map(({ scope, id }) => `${scope} ${id}`).join(" ")}`;
 }

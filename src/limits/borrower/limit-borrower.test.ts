@@ -1,7 +1,12 @@
 /** How nodes borrow, return and recall, in virtual time. */
 
 import { describe, expect, test } from "bun:test";
-import { keySubject, ModelCluster, type ModelNode, type ModelRequest } from "./lease-cluster.test-support.ts";
+import {
+  keySubject,
+  ModelCluster,
+  type ModelNode,
+  type ModelRequest,
+} from "./borrower-cluster.test-support.ts";
 import type { RegisteredNode } from "./registry-watch.ts";
 
 async function setUp(count: number, older: readonly RegisteredNode[] = []) {
@@ -52,7 +57,7 @@ describe("borrowing", () => {
       void node(0).send(request);
       await pass(50);
     }
-    const { limiter } = node(0).leases;
+    const { limiter } = node(0).limitBorrower;
     expect(limiter.admit(request.subjects, { tokens: 10 }).ok).toBe(true);
   });
 
@@ -154,7 +159,7 @@ describe("a subject stays in memory", () => {
     await pass(10_000);
     expect((await send(node(0), { subjects, tokens: 50 })).outcome).toBe("served");
     await pass(2_000);
-    expect(node(0).leases.state).toBe("up");
+    expect(node(0).limitBorrower.state).toBe("up");
     expect((await send(node(0), { subjects, tokens: 200 })).outcome).toBe("rejected");
   });
 
@@ -162,37 +167,44 @@ describe("a subject stays in memory", () => {
     const { node, pass, cluster } = await setUp(1);
     const subjects = [keySubject({ rpm: 10 })];
     const others = [keySubject({ rpm: 10 }, "k2")];
-    const { leases } = node(0);
+    const { limitBorrower } = node(0);
     cluster.faults.delayMs = 100;
     const first = node(0).send({ key: "k2", subjects: others });
     await pass(0);
     // Asked for while that call is in flight, so it waits for the next one.
-    const refreshed = leases.refresh(subjects);
-    leases.limiter.admit(others, { tokens: 0 });
-    leases.limiter.admit(others, { tokens: 0 });
+    const refreshed = limitBorrower.refresh(subjects);
+    limitBorrower.limiter.admit(others, { tokens: 0 });
+    limitBorrower.limiter.admit(others, { tokens: 0 });
     const second = node(0).send({ subjects });
     await pass(3_000);
     await refreshed;
     expect(await Promise.all([first, second])).toEqual(["served", "served"]);
-    expect(leases.state).toBe("up");
+    expect(limitBorrower.state).toBe("up");
   });
 
   test("until the reply to its call has arrived, also if its request has left", async () => {
     const { node, pass, cluster } = await setUp(1);
     const subjects = [keySubject({ concurrency: 1 })];
     const others = [keySubject({ rpm: 10 }, "k2")];
-    const { leases } = node(0);
+    const { limitBorrower } = node(0);
     cluster.faults.delayMs = 100;
     const use = { tokens: 0, nano: 0 };
-    const ask = leases.queue({ key: "k", subjects, use, leastNano: 0, raises: null, attempt: () => false });
+    const ask = limitBorrower.queue({
+      key: "k",
+      subjects,
+      use,
+      leastNano: 0,
+      raises: null,
+      attempt: () => false,
+    });
     await pass(0);
     ask.stop();
-    leases.limiter.admit(others, use);
-    leases.limiter.admit(others, use);
+    limitBorrower.limiter.admit(others, use);
+    limitBorrower.limiter.admit(others, use);
     const second = node(0).send({ subjects });
     await pass(3_000);
     expect(await second).toBe("served");
-    expect(leases.state).toBe("up");
+    expect(limitBorrower.state).toBe("up");
   });
 });
 
@@ -224,7 +236,7 @@ describe("what another node holds", () => {
     const { waitedMs } = await send(node(1), { subjects });
     expect(waitedMs).toBeLessThan(10);
     await pass(400);
-    expect(node(1).leases.limiter.readStatus(subjects[0] ?? money(0)).rpm?.used).toBe(21);
+    expect(node(1).limitBorrower.limiter.readStatus(subjects[0] ?? money(0)).rpm?.used).toBe(21);
   });
 
   test("a slot that arrives before the reply to its ask is used at once, although a minute is lacking as well", async () => {
@@ -319,7 +331,7 @@ test("a request that was admitted before its node was silent is not held after i
   const subjects = [keySubject({ concurrency: 40 })];
   for (let sent = 0; sent < 4; sent += 1) void send(node(0), { subjects, holdMs: 60_000 });
   await pass(300);
-  const admission = node(0).leases.limiter.admit(subjects, {});
+  const admission = node(0).limitBorrower.limiter.admit(subjects, {});
   if (!admission.ok) throw new Error("the request was not admitted");
   expect(admission.lease.isHeld()).toBe(true);
   node(0).isCutOff = true;
@@ -336,7 +348,7 @@ test("a request stays held when the coordinator loses its state", async () => {
   const subjects = [keySubject({ concurrency: 40 })];
   for (let sent = 0; sent < 4; sent += 1) void send(node(0), { subjects, holdMs: 60_000 });
   await pass(300);
-  const admission = node(0).leases.limiter.admit(subjects, {});
+  const admission = node(0).limitBorrower.limiter.admit(subjects, {});
   if (!admission.ok) throw new Error("the request was not admitted");
   for (const coordinator of cluster.coordinators) coordinator.loseState();
   await pass(4_000);
@@ -407,9 +419,13 @@ describe("without the coordinator", () => {
     cluster.faults.isFrozen = true;
     await cluster.time.runUntil(cluster.time.nowMs + 10_000);
     const count = (subjects: ModelRequest["subjects"]) =>
-      cluster.nodes.map(({ leases }) => {
+      cluster.nodes.map(({ limitBorrower }) => {
         let served = 0;
-        while (served < 100 && !leases.isClosed && leases.limiter.admit(subjects, { nano: 1 }).ok)
+        while (
+          served < 100 &&
+          !limitBorrower.isClosed &&
+          limitBorrower.limiter.admit(subjects, { nano: 1 }).ok
+        )
           served += 1;
         return served;
       });
@@ -436,7 +452,7 @@ describe("without the coordinator", () => {
       cluster.faults.isFrozen = true;
       await pass(10_000);
       let used = 0;
-      while (node(0).leases.limiter.admit(subjects, { nano: 10 }).ok) used += 10;
+      while (node(0).limitBorrower.limiter.admit(subjects, { nano: 10 }).ok) used += 10;
       return used;
     };
     expect(await countAfter(5_000)).toBe(450);
@@ -446,7 +462,7 @@ describe("without the coordinator", () => {
   test("the part of a window ends with the loss, also if the node has kept its term", async () => {
     const { cluster, node, pass } = await setUp(2);
     const subjects = [money(1_000)];
-    const readRest = () => node(0).leases.limiter.computeRemainingNano(subjects);
+    const readRest = () => node(0).limitBorrower.limiter.computeRemainingNano(subjects);
     void node(0).send({ subjects, nano: 100, usedNano: 100 });
     await pass(5_000);
     cluster.faults.isFrozen = true;
@@ -474,8 +490,8 @@ describe("without the coordinator", () => {
     await send(node(0), { subjects: [keySubject({ rpm: 30 })] });
     node(0).isCutOff = true;
     await pass(6_000);
-    expect(node(0).leases.state).toBe("lost");
-    const stopped = node(0).leases.stop();
+    expect(node(0).limitBorrower.state).toBe("lost");
+    const stopped = node(0).limitBorrower.stop();
     await pass(5_000);
     await stopped;
     const before = cluster.calls;
@@ -491,10 +507,10 @@ describe("without the coordinator", () => {
     cluster.kill(killed);
     cluster.faults.isFrozen = true;
     await pass(13_000);
-    expect(node(0).leases.isReady).toBe(true);
+    expect(node(0).limitBorrower.isReady).toBe(true);
     let served = 0;
     // The killed one still counts as a node: its share is not divided.
-    while (served < 100 && node(0).leases.limiter.admit(subjects, {}).ok) served += 1;
+    while (served < 100 && node(0).limitBorrower.limiter.admit(subjects, {}).ok) served += 1;
     expect(served).toBe(4);
   });
 
@@ -502,11 +518,11 @@ describe("without the coordinator", () => {
     const { cluster, node, pass } = await setUp(2);
     cluster.faults.isFrozen = true;
     await pass(10_000);
-    expect(node(0).leases.isReady).toBe(true);
+    expect(node(0).limitBorrower.isReady).toBe(true);
     void cluster.startNode();
     for (let step = 0; step < 100; step += 1) {
       await pass(100);
-      expect([node(0).leases.isReady, node(1).leases.isReady]).toEqual([true, true]);
+      expect([node(0).limitBorrower.isReady, node(1).limitBorrower.isReady]).toEqual([true, true]);
     }
   });
 
@@ -516,11 +532,11 @@ describe("without the coordinator", () => {
     await send(node(0), { subjects });
     node(0).isCutOff = true;
     await pass(6_000);
-    expect([node(0).leases.isReady, node(1).leases.isReady]).toEqual([false, true]);
+    expect([node(0).limitBorrower.isReady, node(1).limitBorrower.isReady]).toEqual([false, true]);
     expect((await send(node(0), { subjects })).outcome).toBe("unavailable");
     node(0).isCutOff = false;
     await pass(6_000);
-    expect(node(0).leases.isReady).toBe(true);
+    expect(node(0).limitBorrower.isReady).toBe(true);
     expect((await send(node(0), { subjects })).outcome).toBe("served");
   });
 });
@@ -554,7 +570,7 @@ describe("a coordinator that loses its state while a node is cut off from it alo
     expect(minutesMs).toBeGreaterThan(68_000);
     expect(minutesMs).toBeLessThan(75_000);
     expect(node(2).contact).toBe("left");
-    expect(node(0).leases.isReady).toBe(true);
+    expect(node(0).limitBorrower.isReady).toBe(true);
   });
 
   test("waits for a node with a request in flight, says so, and takes it for a frozen one after 75 seconds", async () => {
@@ -562,14 +578,18 @@ describe("a coordinator that loses its state while a node is cut off from it alo
     const { waitFor, node, pass } = await cutOff(long, 20_000);
     expect(node(2).contact).toBe("lost");
     await pass(20_000);
-    expect([node(0).contact, node(1).contact, node(0).leases.isReady]).toEqual(["closed", "closed", false]);
+    expect([node(0).contact, node(1).contact, node(0).limitBorrower.isReady]).toEqual([
+      "closed",
+      "closed",
+      false,
+    ]);
     expect(node(0).closed).toEqual([[node(2).id]]);
     const waitedMs = await waitFor({ subjects: [keySubject({ concurrency: 1 })] });
     expect(waitedMs).toBeGreaterThan(73_000);
     expect(waitedMs).toBeLessThan(85_000);
     // Another node has opened the epoch.
     await pass(2_000);
-    expect([node(0).contact, node(0).leases.isReady]).toEqual(["up", true]);
+    expect([node(0).contact, node(0).limitBorrower.isReady]).toEqual(["up", true]);
   });
 
   test("a node that returns holds nothing until the others know it", async () => {
@@ -577,7 +597,7 @@ describe("a coordinator that loses its state while a node is cut off from it alo
     await waitFor({ subjects: [keySubject({ concurrency: 2 })] });
     node(2).isCutOff = false;
     await pass(5_000);
-    expect([node(2).contact, node(2).leases.isReady]).toEqual(["up", true]);
+    expect([node(2).contact, node(2).limitBorrower.isReady]).toEqual(["up", true]);
     expect((await send(node(2), { subjects: [keySubject({ concurrency: 2 })] })).outcome).toBe("served");
   });
 });

@@ -11,11 +11,11 @@ export interface RecordLink {
   /** Changes when a term begins after a time in which nothing that was borrowed might be used. */
   readonly contactNo: number;
   /** Something has to be reported with the next exchange. */
-  noteChange(record: LeasedRecord): void;
+  noteChange(record: BorrowedRecord): void;
   /** The same, at once. */
-  noteUrgent(record: LeasedRecord): void;
+  noteUrgent(record: BorrowedRecord): void;
   /** Whether the record is part of the exchange in flight, or of the next one. */
-  isPending(record: LeasedRecord): boolean;
+  isPending(record: BorrowedRecord): boolean;
   /** Whether what is borrowed may be used. */
   isValid(nowMs: number): boolean;
   /** How limits are divided while no node reaches the coordinator; null if that is not so. */
@@ -27,18 +27,18 @@ export interface LossShare {
   readonly nodes: number;
 }
 
-export type RecordHolding = Holding<LeasedRecord>;
+export type RecordHolding = Holding<BorrowedRecord>;
 
 type Limits3 = readonly [number | null, number | null, number | null];
 
-export class LeasedRecord {
-  readonly subject: LeasedSubject;
+export class BorrowedRecord {
+  readonly subject: BorrowedSubject;
   readonly perMs: number | null;
   readonly link: RecordLink;
   limits: Limits3;
   holdings: readonly RecordHolding[] = [];
 
-  constructor(subject: LeasedSubject, perMs: number | null, link: RecordLink) {
+  constructor(subject: BorrowedSubject, perMs: number | null, link: RecordLink) {
     this.subject = subject;
     this.perMs = perMs;
     this.link = link;
@@ -104,11 +104,11 @@ interface SubjectServices {
   revision(): number;
 }
 
-export class LeasedSubject {
+export class BorrowedSubject {
   readonly scope: Scope;
   readonly id: string;
   limits: CallerLimits | RateLimits;
-  records: readonly LeasedRecord[] = [];
+  records: readonly BorrowedRecord[] = [];
   slots: RecordHolding | null = null;
   /** Wakes the requests that wait for a slot of this subject; null, the usual case, if none waits. */
   onRelease: (() => void) | null = null;
@@ -144,7 +144,8 @@ export class LeasedSubject {
     this.records = [...wanted].flatMap(([perMs, row]) => {
       const existing = this.records.find((record) => record.perMs === perMs);
       if (existing === undefined && row.every((limit) => limit === null)) return [];
-      const record = existing ?? new LeasedRecord(this, perMs, findLink(perMs === null ? "rates" : "window"));
+      const record =
+        existing ?? new BorrowedRecord(this, perMs, findLink(perMs === null ? "rates" : "window"));
       record.applyLimits(row);
       return [record];
     });

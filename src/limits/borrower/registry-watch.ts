@@ -4,9 +4,9 @@
  */
 
 import type { LimitCoordinator } from "../coordinator/protocol.ts";
+import type { BorrowerTimers } from "./borrower-timers.ts";
+import type { BorrowerTiming } from "./borrower-timing.ts";
 import type { EpochMembers } from "./epoch-watch.ts";
-import type { LeaseTimers } from "./lease-timers.ts";
-import type { LeaseTiming } from "./lease-timing.ts";
 
 export interface RegisteredNode {
   readonly id: string;
@@ -21,8 +21,8 @@ export interface RegisteredNode {
 export interface RegistryWatchOptions {
   /** Together they serve rates and windows. */
   readonly coordinators: readonly LimitCoordinator[];
-  readonly timing: Pick<LeaseTiming, "beatMs" | "burialMs" | "sweepMs" | "unknownUseMs">;
-  readonly timers: LeaseTimers;
+  readonly timing: Pick<BorrowerTiming, "beatMs" | "burialMs" | "sweepMs" | "unknownUseMs">;
+  readonly timers: BorrowerTimers;
   monotonicMs(): number;
   /** All registered processes, and whether each of them reaches its coordinators. */
   listNodes(): Promise<readonly RegisteredNode[]>;

@@ -1,11 +1,11 @@
 /** Borrows for later requests, so that they need not wait. */
 
 import type { AskResult, MeterAsk } from "../coordinator/protocol.ts";
-import type { LeasedRecord, RecordHolding } from "./leased-record.ts";
+import type { BorrowedRecord, RecordHolding } from "./borrowed-record.ts";
 import type { AskSource, RecordIndex } from "./pending-call.ts";
 
 export function listRefills(
-  records: Iterable<LeasedRecord>,
+  records: Iterable<BorrowedRecord>,
   nowMs: number,
   exhaustedMs: number,
 ): AskSource[] {

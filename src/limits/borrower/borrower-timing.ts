@@ -1,6 +1,6 @@
-/** The times and bounds of leases. Their values are in config/limits/node-limits.ts. */
+/** The times and bounds of the limit borrower. Their values are in config/limits/node-limits.ts. */
 
-export interface LeaseTiming {
+export interface BorrowerTiming {
   /** What is borrowed is used for this long after the last call that was answered was sent. */
   readonly nodeTermMs: number;
   /** How often what has changed is reported, and how often a call is sent at least. */

@@ -3,9 +3,9 @@
  * and then rejects; otherwise the rule of the operator decides.
  */
 
+import type { BorrowerTimers } from "./borrower-timers.ts";
+import type { BorrowerTiming } from "./borrower-timing.ts";
 import type { CoordinatorLink } from "./coordinator-link.ts";
-import type { LeaseTimers } from "./lease-timers.ts";
-import type { LeaseTiming } from "./lease-timing.ts";
 import type { CoordinatorState } from "./link-health.ts";
 import type { RegisteredNode } from "./registry-watch.ts";
 
@@ -15,8 +15,8 @@ interface LossWatchOptions {
   readonly process: string;
   readonly links: readonly CoordinatorLink[];
   readonly lossRule: CoordinatorLossRule;
-  readonly timing: Pick<LeaseTiming, "exchangeMs" | "unknownUseMs" | "lossCheckMs">;
-  readonly timers: LeaseTimers;
+  readonly timing: Pick<BorrowerTiming, "exchangeMs" | "unknownUseMs" | "lossCheckMs">;
+  readonly timers: BorrowerTimers;
   monotonicMs(): number;
   /** Resolves with the last known nodes if the database is away as well. */
   listNodes(): Promise<readonly RegisteredNode[]>;

@@ -4,8 +4,8 @@ import type { EstimatedUnit, Unit } from "../../records/limits.ts";
 import { clampAmount, NO_AMOUNTS } from "../amounts.ts";
 import { includesSubject } from "../lease.ts";
 import type { Amounts, LimitLease, Subject, TrueUse } from "../limiter-types.ts";
+import type { BorrowedSubject, RecordHolding, RecordLink } from "./borrowed-record.ts";
 import type { UseBatch } from "./holding.ts";
-import type { LeasedSubject, RecordHolding, RecordLink } from "./leased-record.ts";
 
 /** What the request has taken of one meter over time. */
 export interface BorrowedShare {
@@ -23,7 +23,7 @@ export interface BookingQueue {
 }
 
 interface BorrowedLeaseOptions {
-  readonly subjects: readonly LeasedSubject[];
+  readonly subjects: readonly BorrowedSubject[];
   readonly slots: readonly RecordHolding[];
   readonly shares: readonly BorrowedShare[];
   readonly bookings: BookingQueue;
