@@ -282,10 +282,12 @@ describe("one admission over several subjects", () => {
   });
 
   test("the same id in two scopes is two subjects", () => {
-    const { take } = setUp();
+    const { take, readStatus } = setUp();
     const limits: CallerLimits = { ...NO_LIMITS, rpm: 1 };
-    take([{ scope: "key", id: "x", limits }]);
-    take([{ scope: "user", id: "x", limits }]);
+    for (const scope of ["key", "user"] as const) {
+      take([{ scope, id: "x", limits }]);
+      expect(readStatus({ scope, id: "x", limits }).rpm?.used).toBe(1);
+    }
   });
 
   test("shortageOf takes nothing", () => {

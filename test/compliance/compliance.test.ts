@@ -56,6 +56,7 @@ keys:
   afterAll(() => gateway.stop());
 
   test.each(Object.keys(BEHAVIOURS))("%s", async (name) => {
+    expect(outcomes.has(name)).toBe(true);
     await outcomes.get(name);
   });
 

@@ -198,8 +198,12 @@ describe("a name with several addresses", () => {
     expect(new Set(await take(dialer, 6))).toEqual(new Set([first, second]));
   });
 
-  test("ignores a report about an unknown target", () => {
-    setUp().dialer.markUnreachable({ origin: "http://8.8.8.8", hostHeader: null, tls: null });
+  test("ignores a report about an unknown target", async () => {
+    const { dialer } = setUp(["8.8.8.8", "1.1.1.1"]);
+    const before = new Set(await take(dialer, 4));
+    expect(before.size).toBe(2);
+    dialer.markUnreachable({ origin: "https://8.8.8.8", hostHeader: null, tls: null });
+    expect(new Set(await take(dialer, 4))).toEqual(before);
   });
 
   test("uses only the permitted addresses", async () => {

@@ -252,7 +252,7 @@ describe("a connection without any byte", () => {
     client = await dial(listener.port);
     client.send("\r\n\r\n\r");
     await pass(301);
-    await client.end();
+    expect(await client.end()).toBe("");
   });
 });
 
@@ -299,7 +299,7 @@ describe("the connection limit", () => {
     client.send("GET / HT");
     await pass(10);
     const second = await clientOfResponse();
-    await client.end();
+    expect(await client.end()).toBe("");
     second.destroy();
   });
 

@@ -130,10 +130,15 @@ describe("connections that were lost without a reset", () => {
 
   test("a transaction on one fails in time, and the next one succeeds", async () => {
     const db = await openThroughProxy();
+    const read = async () => Number((await db.sql`SELECT n FROM t WHERE id = 1`)[0]?.n);
     await change(db, 1);
+    const before = await read();
     proxy.silence();
-    await transaction(db, (tx) => change(tx, 1)).catch(() => {});
+    const startMs = performance.now();
+    await expect(transaction(db, (tx) => change(tx, 1))).rejects.toThrow();
+    expect(performance.now() - startMs).toBeLessThan(QUICK.transactionMs + QUICK.responseGraceMs + 600);
     await transaction(db, (tx) => change(tx, 1));
+    expect(await read()).toBe(before + 1);
   });
 
   test("a server that answers nothing at all is used again when it answers", async () => {
