@@ -1,4 +1,5 @@
 import { afterAll, beforeEach, describe, expect, test } from "bun:test";
+import { eventually } from "../test/support/eventually.ts";
 import { Ledger, type LedgerEntry } from "./ledger.ts";
 import { startSimulator } from "./simulator.ts";
 
@@ -11,7 +12,7 @@ const post = (body: string, init: RequestInit = {}) =>
   fetch(`${simulator.url}/chat/completions`, { method: "POST", body, headers, ...init });
 
 async function settled() {
-  while (simulator.ledger.totals().inFlight > 0) await Bun.sleep(1);
+  await eventually(() => simulator.ledger.totals().inFlight, { equals: 0 });
   return simulator.ledger.last();
 }
 
@@ -68,7 +69,7 @@ test("in-flight requests are counted in total and per model, with their peak", a
   const body = JSON.stringify({ model: "fault/blackhole", messages: [] });
   const leave = new AbortController();
   const open = Promise.allSettled([1, 2, 3].map(() => post(body, { signal: leave.signal })));
-  while (simulator.ledger.totals().inFlight < 3) await Bun.sleep(1);
+  await eventually(() => simulator.ledger.totals().inFlight, { equals: 3 });
   expect(simulator.ledger.modelTotals("fault/blackhole").inFlight).toBe(3);
   leave.abort();
   await open;

@@ -6,6 +6,7 @@ import { openOutputCounter } from "../src/gateway/metering/output-counter.ts";
 import { SseSplitter } from "../src/net/wire/sse.ts";
 import { lookUpEndpoint } from "../src/protocols/endpoints.ts";
 import type { EndpointName } from "../src/protocols/shared/endpoint.ts";
+import { eventually } from "../test/support/eventually.ts";
 import { type Simulator, startSimulator } from "./simulator.ts";
 
 let simulator: Simulator;
@@ -38,7 +39,7 @@ function ask(endpoint: EndpointName, body: string, signal?: AbortSignal): Promis
 }
 
 async function settled(): Promise<{ inputTokens: number; outputTokens: number }> {
-  while (simulator.ledger.totals().inFlight > 0) await Bun.sleep(1);
+  await eventually(() => simulator.ledger.totals().inFlight, { equals: 0 });
   const entry = simulator.ledger.last();
   if (entry === null) throw new Error("nothing was asked");
   return entry;

@@ -108,8 +108,10 @@ test("a report does not apply to a new credential", async () => {
   const a = route("a");
   const one = await openNode("inc_1", a);
   const two = await openNode("inc_2", route("a", { credential: "another" }));
+  // Reads the report last, because it has started last.
+  const three = await openNode("inc_3", a);
   one.pool.park(a.account);
-  await Bun.sleep(50);
+  await eventually(() => three.condition(), { equals: "parked" });
   expect(one.condition()).toBe("parked");
   expect(two.condition()).toBe("well");
 });
