@@ -1,20 +1,15 @@
 /** The limits of a key, its user and its group: reserved in one step, rejected with the time until they are free. */
 
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PooledGateway, type PoolSetup, seenBy, startPooledGateway } from "../support/pooled-gateway.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 
-const running: PooledGateway[] = [];
+const stopLater = stopAfterEach();
 
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
-});
-
-async function start(setup: Partial<PoolSetup>): Promise<PooledGateway> {
-  const gateway = await startPooledGateway({ accounts: [{}], ...setup });
-  running.push(gateway);
-  return gateway;
+function start(setup: Partial<PoolSetup>): Promise<PooledGateway> {
+  return stopLater(startPooledGateway({ accounts: [{}], ...setup }));
 }
 
 const READ = (response: Response) => response.text();

@@ -3,7 +3,7 @@
  * once.
  */
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { topUp } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
@@ -17,25 +17,17 @@ import {
   startPaidGateway,
 } from "../support/paid-gateway.ts";
 import { TEST_KEY } from "../support/running-gateway.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 
 setDefaultTimeout(60_000);
 
-const running: PaidGateway[] = [];
-
-afterEach(async () => {
-  for (const gateway of running.splice(0)) {
-    await gateway.records.expectReconciled();
-    await gateway.stop();
-  }
-});
+const stopLater = stopAfterEach(({ records }: PaidGateway) => records.expectReconciled());
 
 const OTHER_SECRET = "other-key-0123456789-0123456789-0123456789";
 
-async function start(setup: PaidSetup = {}): Promise<PaidGateway> {
+function start(setup: PaidSetup = {}): Promise<PaidGateway> {
   const keys = [{ name: "other", user: PAYER, group: "paying", secret: OTHER_SECRET }];
-  const gateway = await startPaidGateway({ balance: "1.00", keys, ...setup });
-  running.push(gateway);
-  return gateway;
+  return stopLater(startPaidGateway({ balance: "1.00", keys, ...setup }));
 }
 
 const CHAT = "/v1/chat/completions";

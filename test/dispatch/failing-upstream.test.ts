@@ -1,22 +1,17 @@
 /** A failing upstream is distinguished from a busy one: by the code, at once, and with the time of its next probe. */
 
-import { afterEach, describe, expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { expectRejection } from "../support/error-envelope.ts";
 import { eventually } from "../support/eventually.ts";
 import { type PooledGateway, type PoolSetup, seenBy, startPooledGateway } from "../support/pooled-gateway.ts";
 import { asRecord } from "../support/sse-text.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 
-const running: PooledGateway[] = [];
+const stopLater = stopAfterEach();
 
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
-});
-
-async function start(setup: PoolSetup): Promise<PooledGateway> {
-  const gateway = await startPooledGateway(setup);
-  running.push(gateway);
-  return gateway;
+function start(setup: PoolSetup): Promise<PooledGateway> {
+  return stopLater(startPooledGateway(setup));
 }
 
 /** Failures in a row, after which the account cools down for 4 to 6 s. */

@@ -1,9 +1,10 @@
 /** What the first step of a request does before the request leaves it, and what of that the next step knows. */
 
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { eventually } from "../support/eventually.ts";
 import { type PaidGateway, PRICE } from "../support/paid-gateway.ts";
 import { asRecord } from "../support/sse-text.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 import {
   ask,
   billRow,
@@ -15,19 +16,10 @@ import {
 
 setDefaultTimeout(60_000);
 
-const running: PaidGateway[] = [];
+const stopLater = stopAfterEach(expectNothingHeld);
 
-afterEach(async () => {
-  for (const gateway of running.splice(0)) {
-    await expectNothingHeld(gateway);
-    await gateway.stop();
-  }
-});
-
-async function start(setup: FallbackSetup, options: object = {}): Promise<PaidGateway> {
-  const gateway = await startFallbackGateway(setup, options);
-  running.push(gateway);
-  return gateway;
+function start(setup: FallbackSetup, options: object = {}): Promise<PaidGateway> {
+  return stopLater(startFallbackGateway(setup, options));
 }
 
 const stepOf = ({ headers }: Response) => headers.get("x-gateway-step");

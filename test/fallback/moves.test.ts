@@ -1,10 +1,11 @@
 /** What a request keeps when it moves to another step, and what it leaves behind. */
 
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { createTokenClient } from "../support/console-client.ts";
 import { type PaidGateway, PRICE } from "../support/paid-gateway.ts";
 import { asRecord } from "../support/sse-text.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 import {
   ask,
@@ -17,19 +18,10 @@ import {
 
 setDefaultTimeout(60_000);
 
-const running: PaidGateway[] = [];
+const stopLater = stopAfterEach(expectNothingHeld);
 
-afterEach(async () => {
-  for (const gateway of running.splice(0)) {
-    await expectNothingHeld(gateway);
-    await gateway.stop();
-  }
-});
-
-async function start(setup: FallbackSetup = {}, options: object = {}): Promise<PaidGateway> {
-  const gateway = await startFallbackGateway(setup, options);
-  running.push(gateway);
-  return gateway;
+function start(setup: FallbackSetup = {}, options: object = {}): Promise<PaidGateway> {
+  return stopLater(startFallbackGateway(setup, options));
 }
 
 const readReport = async (gateway: PaidGateway) => asRecord(await (await gateway.call("/v1/usage")).json());

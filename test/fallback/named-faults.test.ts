@@ -1,7 +1,8 @@
 /** Faults of other gateways, each of which lost money: the price was fixed before the step that serves was known. */
 
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { type PaidGateway, PRICE } from "../support/paid-gateway.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 import {
   ask,
   billRow,
@@ -14,19 +15,10 @@ import {
 
 setDefaultTimeout(60_000);
 
-const running: PaidGateway[] = [];
+const stopLater = stopAfterEach(expectNothingHeld);
 
-afterEach(async () => {
-  for (const gateway of running.splice(0)) {
-    await expectNothingHeld(gateway);
-    await gateway.stop();
-  }
-});
-
-async function start(setup: FallbackSetup): Promise<PaidGateway> {
-  const gateway = await startFallbackGateway(setup);
-  running.push(gateway);
-  return gateway;
+function start(setup: FallbackSetup): Promise<PaidGateway> {
+  return stopLater(startFallbackGateway(setup));
 }
 
 test("LiteLLM #41344: a free model with a paid fallback spends no more than the balance", async () => {

@@ -1,26 +1,18 @@
 /** Fallback of turns on a WebSocket: what the client limits with headers of the upgrade, and its network. */
 
-import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { freePort } from "../support/free-port.ts";
 import type { PaidGateway } from "../support/paid-gateway.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 import { openSocketClient } from "../support/turn-client.ts";
 import { expectNothingHeld, type FallbackSetup, startFallbackGateway } from "./fallback-gateway.ts";
 
 setDefaultTimeout(60_000);
 
-const running: PaidGateway[] = [];
+const stopLater = stopAfterEach(expectNothingHeld);
 
-afterEach(async () => {
-  for (const gateway of running.splice(0)) {
-    await expectNothingHeld(gateway);
-    await gateway.stop();
-  }
-});
-
-async function start(setup: FallbackSetup = {}, options: object = {}): Promise<PaidGateway> {
-  const gateway = await startFallbackGateway(setup, options);
-  running.push(gateway);
-  return gateway;
+function start(setup: FallbackSetup = {}, options: object = {}): Promise<PaidGateway> {
+  return stopLater(startFallbackGateway(setup, options));
 }
 
 /** The result of one turn: the code of its error, or null if a step served it. */

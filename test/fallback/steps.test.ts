@@ -1,10 +1,11 @@
 /** A step serves what the steps before it cannot, at its own price, and the answer says so. */
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { NO_FALLBACK } from "../../src/store/usage/usage-row.ts";
 import { expectRejection } from "../support/error-envelope.ts";
 import { type PaidGateway, PRICE } from "../support/paid-gateway.ts";
 import { asRecord } from "../support/sse-text.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 import {
   ask,
   billRow,
@@ -18,19 +19,10 @@ import {
 
 setDefaultTimeout(60_000);
 
-const running: PaidGateway[] = [];
+const stopLater = stopAfterEach(expectNothingHeld);
 
-afterEach(async () => {
-  for (const gateway of running.splice(0)) {
-    await expectNothingHeld(gateway);
-    await gateway.stop();
-  }
-});
-
-async function start(setup: FallbackSetup = {}, options: object = {}): Promise<PaidGateway> {
-  const gateway = await startFallbackGateway(setup, options);
-  running.push(gateway);
-  return gateway;
+function start(setup: FallbackSetup = {}, options: object = {}): Promise<PaidGateway> {
+  return stopLater(startFallbackGateway(setup, options));
 }
 
 const stepHeaders = ({ headers }: Response) => [

@@ -3,7 +3,7 @@
  * debt.
  */
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { topUp } from "../../src/billing/operations/operations.ts";
 import { parseUsd, usdText } from "../../src/money/nano.ts";
 import { findUserByEmail } from "../../src/store/identity/users.ts";
@@ -19,14 +19,11 @@ import {
   startPaidGateway,
 } from "../support/paid-gateway.ts";
 import { type GatewayOptions, TEST_KEY } from "../support/running-gateway.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 
 setDefaultTimeout(60_000);
 
-const running: PaidGateway[] = [];
-
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
-});
+const stopLater = stopAfterEach();
 
 /** A file costs $0.15 to read, and could cost a context window of 128,000 tokens: $0.32. */
 const FILE_TOKENS = 60_000;
@@ -35,11 +32,9 @@ const models = {
   reader: { upstream: `sim-fast@file=${FILE_TOKENS},events=5`, more: { context_tokens: 128_000 } },
 };
 
-async function start(setup: PaidSetup, limits: GatewayOptions["limits"] = {}): Promise<PaidGateway> {
+function start(setup: PaidSetup, limits: GatewayOptions["limits"] = {}): Promise<PaidGateway> {
   const group = { on_disconnect: "cancel", ...setup.group };
-  const gateway = await startPaidGateway({ models, ...setup, group }, { limits });
-  running.push(gateway);
-  return gateway;
+  return stopLater(startPaidGateway({ models, ...setup, group }, { limits }));
 }
 
 const fileRequest = {

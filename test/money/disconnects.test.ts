@@ -1,6 +1,6 @@
 /** Clients that disconnect at the cheapest moments, and a gateway that shuts down meanwhile. */
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { UsageRow } from "../../src/store/usage/usage.ts";
 import {
   chatChunk,
@@ -12,19 +12,14 @@ import {
 } from "../support/canned-upstream.ts";
 import { eventually } from "../support/eventually.ts";
 import { bill, openBillingRecords, PRICE } from "../support/paid-gateway.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 
 setDefaultTimeout(60_000);
 
-const running: GatewayWithResponses[] = [];
+const stopLater = stopAfterEach();
 
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
-});
-
-async function start(...how: Parameters<typeof startGatewayWithResponses>): Promise<GatewayWithResponses> {
-  const gateway = await startGatewayWithResponses(...how);
-  running.push(gateway);
-  return gateway;
+function start(...how: Parameters<typeof startGatewayWithResponses>): Promise<GatewayWithResponses> {
+  return stopLater(startGatewayWithResponses(...how));
 }
 
 /** Nearly all of it was reasoning, which is not in the text. */

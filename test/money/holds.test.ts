@@ -1,6 +1,6 @@
 /** Money is held before a request goes upstream: its possible cost, or the available amount. */
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { topUp } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
 import { bumpPolicyRevision } from "../../src/store/engine/revisions.ts";
@@ -17,19 +17,14 @@ import {
   startPaidGateway,
 } from "../support/paid-gateway.ts";
 import type { GatewayOptions } from "../support/running-gateway.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 
 setDefaultTimeout(60_000);
 
-const running: PaidGateway[] = [];
+const stopLater = stopAfterEach();
 
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
-});
-
-async function start(setup: PaidSetup, limits: GatewayOptions["limits"] = {}): Promise<PaidGateway> {
-  const gateway = await startPaidGateway(setup, { limits });
-  running.push(gateway);
-  return gateway;
+function start(setup: PaidSetup, limits: GatewayOptions["limits"] = {}): Promise<PaidGateway> {
+  return stopLater(startPaidGateway(setup, { limits }));
 }
 
 const messages = [{ role: "user" as const, content: "Hello" }];

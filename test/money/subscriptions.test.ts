@@ -1,6 +1,6 @@
 /** Groups that charge subscriptions: USD windows, in their order, with their reset time. */
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cancelGrant } from "../../src/billing/operations/grant.ts";
 import { refund } from "../../src/billing/operations/operations.ts";
 import { parseUsd } from "../../src/money/nano.ts";
@@ -16,27 +16,19 @@ import {
   PRICE,
   startPaidGateway,
 } from "../support/paid-gateway.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 
 setDefaultTimeout(60_000);
 
-const running: PaidGateway[] = [];
-
-afterEach(async () => {
-  for (const gateway of running.splice(0)) {
-    await gateway.records.expectReconciled();
-    await gateway.stop();
-  }
-});
+const stopLater = stopAfterEach(({ records }: PaidGateway) => records.expectReconciled());
 
 const plan = (name: string, usd: string, more: object = {}) => ({
   name,
   windows: [{ per: "day", usd, ...more }],
 });
 
-async function start(setup: PaidSetup): Promise<PaidGateway> {
-  const gateway = await startPaidGateway({ ...setup, billing: { charge: "subscription", ...setup.billing } });
-  running.push(gateway);
-  return gateway;
+function start(setup: PaidSetup): Promise<PaidGateway> {
+  return stopLater(startPaidGateway({ ...setup, billing: { charge: "subscription", ...setup.billing } }));
 }
 
 async function readStatuses(gateway: PaidGateway) {

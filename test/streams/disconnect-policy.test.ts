@@ -1,6 +1,6 @@
 /** A client that disconnects pays for what was produced: the output so far with `cancel`, all of it with `drain`. */
 
-import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import { eventually } from "../support/eventually.ts";
 import {
@@ -12,28 +12,23 @@ import {
   startPaidGateway,
 } from "../support/paid-gateway.ts";
 import type { GatewayOptions } from "../support/running-gateway.ts";
+import { stopAfterEach } from "../support/stop-after-each.ts";
 
 setDefaultTimeout(60_000);
 
-const running: PaidGateway[] = [];
+const stopLater = stopAfterEach();
 
-afterEach(async () => {
-  await Promise.all(running.splice(0).map((gateway) => gateway.stop()));
-});
-
-async function start(
+function start(
   policy: "cancel" | "drain",
   upstream: string,
   limits: GatewayOptions["limits"] = {},
   setup: Pick<PaidSetup, "accounts"> = {},
 ): Promise<PaidGateway> {
   const models = { paid: { upstream, price: PRICE } };
-  const gateway = await startPaidGateway(
+  return stopLater(startPaidGateway(
     { balance: "10.00", models, group: { on_disconnect: policy }, ...setup },
     { limits },
-  );
-  running.push(gateway);
-  return gateway;
+  ));
 }
 
 const account = (name: string, upstream: string, more: object) => ({
