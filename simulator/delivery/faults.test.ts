@@ -180,7 +180,7 @@ describe("a whole response", () => {
 });
 
 describe("reported usage", () => {
-  const tokensOf = async (model: string) => {
+  const countTokens = async (model: string) => {
     const chat = (await (await post(CHAT, model, false)).json()) as { usage?: { prompt_tokens: unknown } };
     const response = (await (await post(RESPONSES, model, false)).json()) as {
       usage: { input_tokens: unknown } | null;
@@ -189,16 +189,16 @@ describe("reported usage", () => {
   };
 
   test("is missing, zero, negative or absurd, depending on the fault", async () => {
-    expect(await tokensOf("fault/no-usage")).toEqual([undefined, undefined]);
-    expect(await tokensOf("fault/usage-zero")).toEqual([0, 0]);
-    expect(await tokensOf("fault/usage-negative")).toEqual([-120, -120]);
-    expect(await tokensOf("fault/usage-absurd")).toEqual([1e18, 1e18]);
-    expect(await tokensOf("fault/usage-huge")).toEqual([1e12, 1e12]);
-    expect(await tokensOf("fault/usage-nan")).toEqual(["NaN", "NaN"]);
+    expect(await countTokens("fault/no-usage")).toEqual([undefined, undefined]);
+    expect(await countTokens("fault/usage-zero")).toEqual([0, 0]);
+    expect(await countTokens("fault/usage-negative")).toEqual([-120, -120]);
+    expect(await countTokens("fault/usage-absurd")).toEqual([1e18, 1e18]);
+    expect(await countTokens("fault/usage-huge")).toEqual([1e12, 1e12]);
+    expect(await countTokens("fault/usage-nan")).toEqual(["NaN", "NaN"]);
   });
 
   test("does not change the true count in the ledger", async () => {
-    await tokensOf("fault/usage-absurd");
+    await countTokens("fault/usage-absurd");
     const [entry] = simulator.ledger.entries();
     expect(entry?.inputTokens).toBe(9);
     expect(entry?.outputTokens).toBeLessThan(200);

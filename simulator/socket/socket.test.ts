@@ -66,9 +66,9 @@ async function connect(credential = "sk-sim"): Promise<Client> {
   };
 }
 
-const responseOf = (events: Event[]) =>
+const readResponse = (events: Event[]) =>
   events.at(-1)?.response as { id: string; output: unknown[]; usage: { output_tokens: number } };
-const errorOf = (events: Event[]) => events.at(-1)?.error as { code: string; param: string };
+const readError = (events: Event[]) => events.at(-1)?.error as { code: string; param: string };
 
 test("a turn sends the events of an HTTP stream, one per message", async () => {
   const client = await connect();
@@ -93,7 +93,7 @@ test("the ledger records each turn with its socket and its frame", async () => {
   expect(simulator.ledger.sockets()).toEqual({ opened: 2, open: 2 });
   const [first] = simulator.ledger.entries();
   expect(first).toMatchObject({ socket: 1, model: "sim-fast", stream: true, eventsSent: events.length });
-  expect(first?.outputTokens).toBe(responseOf(events).usage.output_tokens);
+  expect(first?.outputTokens).toBe(readResponse(events).usage.output_tokens);
   expect(JSON.parse(Buffer.from(simulator.ledger.findBody(first?.id ?? "") ?? []).toString()).input).toBe(
     "hello",
   );
@@ -103,30 +103,30 @@ test("the ledger records each turn with its socket and its frame", async () => {
 
 test("a turn continues the previous unstored response on the same connection only", async () => {
   const client = await connect();
-  const { id } = responseOf(await client.turn({ model: "sim-fast", input: "one", store: false }));
+  const { id } = readResponse(await client.turn({ model: "sim-fast", input: "one", store: false }));
   const next = await client.turn({ model: "sim-fast", input: "two", store: false, previous_response_id: id });
-  expect(responseOf(next)).toMatchObject({ previous_response_id: id });
+  expect(readResponse(next)).toMatchObject({ previous_response_id: id });
   const other = await connect();
   const elsewhere = await other.turn({ model: "sim-fast", input: "two", previous_response_id: id });
   expect(elsewhere).toHaveLength(1);
   expect(elsewhere[0]).toMatchObject({ type: "error", status: 400 });
-  expect(errorOf(elsewhere)).toMatchObject({
+  expect(readError(elsewhere)).toMatchObject({
     code: "previous_response_not_found",
     param: "previous_response_id",
   });
   // The simulator remembers only the last response of a lane.
-  expect(errorOf(await client.turn({ model: "sim-fast", input: "x", previous_response_id: id })).code).toBe(
+  expect(readError(await client.turn({ model: "sim-fast", input: "x", previous_response_id: id })).code).toBe(
     "previous_response_not_found",
   );
 });
 
 test("a continuation that failed cannot be retried", async () => {
   const client = await connect();
-  const { id } = responseOf(await client.turn({ model: "sim-fast", input: "one", store: false }));
+  const { id } = readResponse(await client.turn({ model: "sim-fast", input: "one", store: false }));
   const orphan = [{ type: "function_call_output", call_id: "call_nobody", output: "?" }];
   const failed = await client.turn({ model: "sim-fast", input: orphan, previous_response_id: id });
   expect(failed[0]).toMatchObject({ type: "error", status: 400 });
-  expect(errorOf(await client.turn({ model: "sim-fast", input: "x", previous_response_id: id })).code).toBe(
+  expect(readError(await client.turn({ model: "sim-fast", input: "x", previous_response_id: id })).code).toBe(
     "previous_response_not_found",
   );
 });
@@ -135,7 +135,7 @@ test("a warm-up has no output, is free, and can be continued", async () => {
   const client = await connect();
   const events = await client.turn({ model: "sim-fast", input: [], generate: false, store: false });
   expect(events.map(({ type }) => type)).toEqual(["response.created", "response.completed"]);
-  const { id, output } = responseOf(events);
+  const { id, output } = readResponse(events);
   expect(output).toEqual([]);
   const next = await client.turn({ model: "sim-fast", input: "hi", store: false, previous_response_id: id });
   expect(next.at(-1)?.type).toBe("response.completed");
@@ -152,7 +152,7 @@ test("turns of one lane run in sequence, lanes run in parallel, and events carry
   expect(ends).toEqual(["b", undefined, undefined]);
   const plain = turns.filter((event) => event.stream_id === undefined).map(({ type }) => type);
   expect(plain.indexOf("response.completed")).toBeLessThan(plain.lastIndexOf("response.created"));
-  expect(errorOf(await client.turn({ ...slow, stream_id: "a b" })).code).toBe("invalid_stream_id");
+  expect(readError(await client.turn({ ...slow, stream_id: "a b" })).code).toBe("invalid_stream_id");
 });
 
 test("an invalid message gets an error frame, and the connection stays open", async () => {
@@ -182,7 +182,7 @@ test("faults by model name send error frames with headers, cut streams or stall"
       "error",
     ],
   );
-  expect(errorOf(await client.turn({ model: "fault/connection-limit", input: "x" })).code).toBe(
+  expect(readError(await client.turn({ model: "fault/connection-limit", input: "x" })).code).toBe(
     "websocket_connection_limit_reached",
   );
   expect(await client.closed).toBe(1000);
@@ -200,10 +200,10 @@ test("faults by model name send error frames with headers, cut streams or stall"
 
 test("late events can follow a response, and the next turn waits for them", async () => {
   const client = await connect();
-  const { id } = responseOf(await client.turn({ model: "fault/late-events@5ms", input: "x" }));
+  const { id } = readResponse(await client.turn({ model: "fault/late-events@5ms", input: "x" }));
   const late = await client.turn();
   expect(late.map(({ type }) => type)).toEqual(["response.output_text.delta", "response.completed"]);
-  expect(responseOf(late).id).not.toBe(id);
+  expect(readResponse(late).id).not.toBe(id);
   expect((await client.turn({ model: "sim-fast", input: "y" }))[0]?.type).toBe("response.created");
 });
 

@@ -95,16 +95,16 @@ describe("the alert conditions", () => {
   });
 
   test("contain the nodes that are silent, have lost their coordinator, wait for others to declare, or have a wrong clock", () => {
-    const rulesOf = (change: Partial<NodeRecord>, lost: string[] = []) =>
+    const listRules = (change: Partial<NodeRecord>, lost: string[] = []) =>
       rulesIn({ nodes: [{ ...NODE, ...change }], uncoordinatedNodeIds: new Set(lost) });
-    expect(rulesOf({})).toEqual([]);
-    expect(rulesOf({ sinceHeartbeatMs: 29_999 })).toEqual([]);
-    expect(rulesOf({}, ["inc_1"])).toEqual([["coordinator_lost", "inc_1"]]);
-    expect(rulesOf({ coordinator: "redis_closed" })).toEqual([["limits_closed", "inc_1"]]);
-    expect(rulesOf({ clockSkewMs: 2_000 })).toEqual([]);
-    expect(rulesOf({ clockSkewMs: -2_001 })).toEqual([["clock_skew", "inc_1"]]);
+    expect(listRules({})).toEqual([]);
+    expect(listRules({ sinceHeartbeatMs: 29_999 })).toEqual([]);
+    expect(listRules({}, ["inc_1"])).toEqual([["coordinator_lost", "inc_1"]]);
+    expect(listRules({ coordinator: "redis_closed" })).toEqual([["limits_closed", "inc_1"]]);
+    expect(listRules({ clockSkewMs: 2_000 })).toEqual([]);
+    expect(listRules({ clockSkewMs: -2_001 })).toEqual([["clock_skew", "inc_1"]]);
     // What a silent node published last may be out of date.
-    const silent = rulesOf({ sinceHeartbeatMs: 30_000, clockSkewMs: 9_000 }, ["inc_1"]);
+    const silent = listRules({ sinceHeartbeatMs: 30_000, clockSkewMs: 9_000 }, ["inc_1"]);
     expect(silent).toEqual([["node_silent", "inc_1"]]);
   });
 

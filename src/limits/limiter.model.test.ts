@@ -55,13 +55,13 @@ function openModel() {
   const leases: ModelLease[] = [];
   let nowMs = 0;
 
-  const maxOf = (scope: Scope, unit: WindowUnit) => maxIn(limits[scope], unit);
-  const eraOf = (scope: Scope, unit: WindowUnit) => eras.get(scope + unit) ?? 0;
+  const findMax = (scope: Scope, unit: WindowUnit) => maxIn(limits[scope], unit);
+  const readEra = (scope: Scope, unit: WindowUnit) => eras.get(scope + unit) ?? 0;
 
   function used(scope: Scope, unit: WindowUnit, atMs: number): number {
     return leases
       .flatMap(({ uses }) => uses)
-      .filter((use) => use.scope === scope && use.unit === unit && use.era === eraOf(scope, unit))
+      .filter((use) => use.scope === scope && use.unit === unit && use.era === readEra(scope, unit))
       .flatMap(({ parts }) => parts)
       .reduce((sum, part) => (part.atMs + SPANS_MS[unit] > atMs ? sum + part.amount : sum), 0);
   }
@@ -72,7 +72,7 @@ function openModel() {
 
   /** Tries every time at which anything leaves. */
   function waitFor(scope: Scope, unit: WindowUnit, amount: number): number {
-    const max = maxOf(scope, unit);
+    const max = findMax(scope, unit);
     if (max === null) return 0;
     if (max === 0) return Number.POSITIVE_INFINITY;
     const moments = leases
@@ -92,20 +92,20 @@ function openModel() {
     leases,
     used,
     inUse,
-    maxOf,
+    findMax,
     now: () => nowMs,
     see: (atMs: number) => {
       nowMs = Math.max(nowMs, atMs);
     },
     setLimits(scope: Scope, next: CallerLimits): void {
       for (const unit of UNITS) {
-        const before = maxOf(scope, unit);
-        if (before !== null && maxIn(next, unit) === null) eras.set(scope + unit, eraOf(scope, unit) + 1);
+        const before = findMax(scope, unit);
+        if (before !== null && maxIn(next, unit) === null) eras.set(scope + unit, readEra(scope, unit) + 1);
       }
       limits[scope] = next;
     },
     isLimited: (scope: Scope) =>
-      limits[scope].concurrency !== null || UNITS.some((unit) => maxOf(scope, unit) !== null),
+      limits[scope].concurrency !== null || UNITS.some((unit) => findMax(scope, unit) !== null),
     /** The longest wait of all; 0 with `full` if only a release can help. */
     verdict(scopes: readonly Scope[], tokens: number, nano: number): { waitMs: number; full: boolean } {
       const waits = scopes.flatMap((scope) => [
@@ -121,10 +121,10 @@ function openModel() {
     admitted(real: LimitLease, scopes: readonly Scope[], tokens: number, nano: number): void {
       const amounts: Record<WindowUnit, number> = { requests: 1, tokens, nano };
       const uses = scopes.flatMap((scope) =>
-        UNITS.filter((unit) => maxOf(scope, unit) !== null).map((unit) => ({
+        UNITS.filter((unit) => findMax(scope, unit) !== null).map((unit) => ({
           scope,
           unit,
-          era: eraOf(scope, unit),
+          era: readEra(scope, unit),
           parts: [{ atMs: nowMs, amount: amounts[unit] }],
         })),
       );
@@ -204,7 +204,7 @@ const anyStep = fc.oneof(
   },
 );
 
-const sumOf = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0);
+const addUp = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0);
 
 test("any sequence of admissions, settlements, clock jumps and new limits matches a reference", () => {
   const seen = { admitted: 0, refused: 0, rejectedForMoney: 0 };
@@ -216,7 +216,11 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
         const clock = { atMs: 0, monotonicMs: () => clock.atMs };
         const limiter = openLimiter(clock);
         const model = openModel();
-        const subjectOf = (scope: Scope): Subject => ({ scope, id: "same id", limits: model.limits[scope] });
+        const buildSubject = (scope: Scope): Subject => ({
+          scope,
+          id: "same id",
+          limits: model.limits[scope],
+        });
         SCOPES.forEach((scope, i) => {
           model.setLimits(scope, start[i] ?? NO_LIMITS);
         });
@@ -244,7 +248,7 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
           } else if (step.kind === "admit") {
             const scopes = step.scopes.filter(model.isLimited);
             const { waitMs, full } = model.verdict(scopes, step.tokens, step.nano);
-            const admission = limiter.admit(step.scopes.map(subjectOf), {
+            const admission = limiter.admit(step.scopes.map(buildSubject), {
               tokens: step.tokens,
               nano: step.nano,
             });
@@ -266,13 +270,13 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
             }
           }
           for (const scope of SCOPES) {
-            const { rpm, tpm, concurrency, windows } = limiter.readStatus(subjectOf(scope));
+            const { rpm, tpm, concurrency, windows } = limiter.readStatus(buildSubject(scope));
             const nano = windows[0]?.nano;
             if (rpm) expect(rpm.used).toBe(model.used(scope, "requests", model.now()));
             if (tpm) expect(tpm.used).toBe(model.used(scope, "tokens", model.now()));
             if (nano) expect(nano.used).toBe(model.used(scope, "nano", model.now()));
             if (concurrency) expect(concurrency.inUse).toBe(model.inUse(scope));
-            const shortage = limiter.checkShortage(subjectOf(scope), { tokens: 7, nano: 70 });
+            const shortage = limiter.checkShortage(buildSubject(scope), { tokens: 7, nano: 70 });
             const { waitMs, full } = model.verdict([scope], 7, 70);
             expect(shortage === null).toBe(waitMs === 0 && !full);
             if (shortage) checkShortage(shortage, [scope], 7, 70);
@@ -281,7 +285,7 @@ test("any sequence of admissions, settlements, clock jumps and new limits matche
 
         for (const { real } of model.leases) real.release();
         for (const scope of SCOPES)
-          expect(limiter.readStatus(subjectOf(scope)).concurrency?.inUse ?? 0).toBe(0);
+          expect(limiter.readStatus(buildSubject(scope)).concurrency?.inUse ?? 0).toBe(0);
       },
     ),
     { numRuns: 300 },
@@ -316,7 +320,7 @@ test("no 60 seconds ever contain more than the limit", () => {
       for (const { atMs: fromMs } of kept) {
         const minute = kept.filter(({ atMs }) => atMs >= fromMs && atMs < fromMs + MINUTE_MS);
         expect(minute.length).toBeLessThanOrEqual(rpm);
-        expect(sumOf(minute.map(({ tokens }) => tokens))).toBeLessThanOrEqual(tpm);
+        expect(addUp(minute.map(({ tokens }) => tokens))).toBeLessThanOrEqual(tpm);
       }
     }),
   );

@@ -75,9 +75,9 @@ describe("requests per minute", () => {
   });
 
   test("a limit of 0 rejects permanently, without a time", () => {
-    const { reject, checkShortage: shortageOf } = setUp();
+    const { reject, checkShortage } = setUp();
     for (const limits of [{ rpm: 0 }, { tpm: 0 }, { concurrency: 0 }]) {
-      expect(shortageOf(key(limits, "key_unknown"), {})?.freesInMs).toBeNull();
+      expect(checkShortage(key(limits, "key_unknown"), {})?.freesInMs).toBeNull();
       expect(reject([key(limits)]).freesInMs).toBeNull();
     }
   });
@@ -290,12 +290,12 @@ describe("one admission over several subjects", () => {
     }
   });
 
-  test("shortageOf takes nothing", () => {
-    const { checkShortage: shortageOf, take } = setUp();
+  test("checkShortage takes nothing", () => {
+    const { checkShortage, take } = setUp();
     const subject = key({ rpm: 1, tpm: 10 });
-    for (let i = 0; i < 5; i++) expect(shortageOf(subject, { tokens: 5 })).toBeNull();
+    for (let i = 0; i < 5; i++) expect(checkShortage(subject, { tokens: 5 })).toBeNull();
     take([subject], 5);
-    expect(shortageOf(subject, { tokens: 5 })).toMatchObject({ kind: "rpm" });
+    expect(checkShortage(subject, { tokens: 5 })).toMatchObject({ kind: "rpm" });
   });
 });
 
@@ -366,10 +366,10 @@ describe("memory", () => {
   });
 
   test("queries of unknown subjects use no memory", () => {
-    const { readStatus, checkShortage: shortageOf, subjectCount } = setUp();
+    const { readStatus, checkShortage, subjectCount } = setUp();
     for (let i = 0; i < 10; i++) {
       readStatus(key({ rpm: 1 }, `key_${i}`));
-      shortageOf(key({ rpm: 1 }, `key_${i}`), { tokens: 1 });
+      checkShortage(key({ rpm: 1 }, `key_${i}`), { tokens: 1 });
     }
     expect(subjectCount()).toBe(0);
   });

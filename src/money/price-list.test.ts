@@ -44,9 +44,9 @@ test("an entry of the operator's price list overrides the bundled entry only", (
 });
 
 test("Claude under a name of Amazon Bedrock or Vertex AI has its list price, and a tenth more in a geography", () => {
-  const inputOf = (name: string) => findListed(name, null)?.model.price.input;
-  expect(inputOf("claude-sonnet-4-5@20250929")).toBe("3");
-  expect(inputOf("global.anthropic.claude-sonnet-4-5-20250929-v1:0")).toBe("3");
+  const findInputPrice = (name: string) => findListed(name, null)?.model.price.input;
+  expect(findInputPrice("claude-sonnet-4-5@20250929")).toBe("3");
+  expect(findInputPrice("global.anthropic.claude-sonnet-4-5-20250929-v1:0")).toBe("3");
   expect(findListed("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", null)?.model.price).toMatchObject({
     input: "3.3",
     cached_input: "0.33",

@@ -11,6 +11,7 @@ import type {
   RecordRef,
 } from "../limits/coordinator/protocol.ts";
 import {
+  buildWindow,
   type CoordinatorUnderTest,
   openMemory,
   openOnPostgres,
@@ -18,7 +19,6 @@ import {
   ProtocolCluster,
   type ProtocolNode,
   rates,
-  windowOf,
 } from "./limit-coordinators.test-support.ts";
 
 const PROCESSES = ["p1", "p2", "p3"];
@@ -26,7 +26,7 @@ const RATES: readonly RecordRef[] = [
   rates("first", { slots: 2, requests: 6, tokens: 100 }),
   { ...rates("second", { slots: 1, tokens: 50 }), scope: "user" },
 ];
-const WITH_WINDOW = [...RATES, windowOf("third", { requests: 5, nano: 1_000 })];
+const WITH_WINDOW = [...RATES, buildWindow("third", { requests: 5, nano: 1_000 })];
 
 let memory: CoordinatorUnderTest;
 let postgres: CoordinatorUnderTest;

@@ -4,12 +4,12 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { FIRST_START_WITHIN_MS } from "../../test/support/postgres.ts";
 import type { LimitCoordinator } from "../limits/coordinator/protocol.ts";
 import {
+  buildWindow,
   COORDINATORS,
   type CoordinatorUnderTest,
   ProtocolCluster,
   ProtocolNode,
   rates,
-  windowOf,
   wish,
 } from "./limit-coordinators.test-support.ts";
 
@@ -440,7 +440,7 @@ for (const [engine, open] of Object.entries(COORDINATORS)) {
     if (engine !== "redis")
       test("windows survive a loss of the other state", async () => {
         const [a] = await startTwo(cluster);
-        const key = windowOf("kept", { nano: 1_000 });
+        const key = buildWindow("kept", { nano: 1_000 });
         await a.ask(key, 2, { amount: 700 });
         await under.lose();
         await a.exchange([key]);

@@ -281,12 +281,12 @@ export class ProtocolNode {
   async report(record: RecordRef, meter: MeterNo, report: Partial<MeterReport>): Promise<MeterState> {
     const items = [{ record: 0, meter, used: 0, refunds: [], returned: 0, confirms: 0, ...report }];
     const { states } = await this.ok([record], { items });
-    return meterOf(states[0]?.meters, meter);
+    return findMeter(states[0]?.meters, meter);
   }
 
   async read(record: RecordRef, meter: MeterNo): Promise<MeterState> {
     const { states } = await this.ok([record]);
-    return meterOf(states[0]?.meters, meter);
+    return findMeter(states[0]?.meters, meter);
   }
 
   /** Resolves when notes can be received. */
@@ -325,7 +325,7 @@ export function wish(
   return { mode, key, wants: [{ record, meter, least, need, most }] };
 }
 
-function meterOf(meters: readonly MeterState[] | undefined, meter: MeterNo): MeterState {
+function findMeter(meters: readonly MeterState[] | undefined, meter: MeterNo): MeterState {
   const found = meters?.[meter];
   if (found === undefined) throw new Error("the reply has no state of the record");
   return found;
@@ -339,7 +339,7 @@ export function rates(
   return { scope: "key", id, perMs: null, revision: 1, limits: [slots, requests, tokens] };
 }
 
-export function windowOf(
+export function buildWindow(
   id: string,
   values: Partial<Record<"requests" | "tokens" | "nano" | "perMs", number>>,
 ): RecordRef {

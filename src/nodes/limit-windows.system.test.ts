@@ -84,7 +84,7 @@ const HELD = {
   inputTokens: 12,
 } as const;
 
-function windowOf(scope: Scope, id: string, perMs: number): RecordRef {
+function buildWindow(scope: Scope, id: string, perMs: number): RecordRef {
   return { scope, id, perMs, revision: 1, limits: [1_000, 1_000_000, 1_000_000_000] };
 }
 
@@ -130,7 +130,7 @@ for (const [scope, id] of SCOPES)
     await store(uses);
     await fold(endMs - 41 * DAY_MS, endMs - 3 * DAY_MS);
     const node = await cluster.start("p1");
-    const record = windowOf(scope, id, MONTH_MS);
+    const record = buildWindow(scope, id, MONTH_MS);
     const count = countUses(uses, record, cluster.nowMs);
     expect(count).toBeGreaterThan(20);
     expect(await readUsed(node, record)).toEqual([count, 15 * count, 100 * count]);
@@ -150,9 +150,9 @@ test("a day with a late row is read by its hours", async () => {
   await store([{ keyId: "k2", groupId: "g1", atMs }]);
   const node = await cluster.start("p1");
   // Without a mark, the daily sum counts.
-  expect(await readUsed(node, windowOf("user", "u1", MONTH_MS))).toEqual([1, 15, 100]);
+  expect(await readUsed(node, buildWindow("user", "u1", MONTH_MS))).toEqual([1, 15, 100]);
   await markDays(db, [{ requestId: "req_late", atMs }]);
-  expect(await readUsed(node, windowOf("user", "u1", MONTH_MS - 1))).toEqual([2, 30, 200]);
+  expect(await readUsed(node, buildWindow("user", "u1", MONTH_MS - 1))).toEqual([2, 30, 200]);
 });
 
 test("a window that is read after the server's clock was set back has the rows from before and since", async () => {
@@ -161,12 +161,12 @@ test("a window that is read after the server's clock was set back has the rows f
   const node = await cluster.start("p1");
   const rows = [cluster.nowMs - 2 * HOUR_MS, serverMs - 2 * HOUR_MS, serverMs - 8 * HOUR_MS];
   await store(rows.map((atMs) => ({ keyId: "k1", groupId: "g1", atMs })));
-  expect(await readUsed(node, windowOf("key", "k1", 5 * HOUR_MS))).toEqual([2, 30, 200]);
+  expect(await readUsed(node, buildWindow("key", "k1", 5 * HOUR_MS))).toEqual([2, 30, 200]);
 });
 
 test("windows of 5 hours have buckets of 5 minutes", async () => {
   const node = await cluster.start("p1");
-  const record = windowOf("key", "k1", 5 * HOUR_MS);
+  const record = buildWindow("key", "k1", 5 * HOUR_MS);
   await node.ask(record, TOKENS, { amount: 600 });
   expect(await node.report(record, TOKENS, { used: 600 })).toMatchObject({ used: 600, lent: 0 });
   await cluster.pass(5 * HOUR_MS + 299_000);
@@ -183,14 +183,14 @@ test("a refused ask says when enough of a window becomes free", async () => {
     { keyId: "k1", groupId: "g1", atMs: endMs - 2 * HOUR_MS },
   ]);
   const node = await cluster.start("p1");
-  const record: RecordRef = { ...windowOf("key", "k1", 5 * HOUR_MS), limits: [2, null, null] };
+  const record: RecordRef = { ...buildWindow("key", "k1", 5 * HOUR_MS), limits: [2, null, null] };
   const refused = await node.ask(record, REQUESTS, { amount: 2 });
   // The hour of the later use ends in an hour less two hours, and leaves the window five hours after that.
   expect(refused).toEqual({ kind: "refused", lacks: 0, freesInMs: 4 * HOUR_MS });
 });
 
 describe("what a killed process held of a window", () => {
-  const record = windowOf("key", "k1", MONTH_MS);
+  const record = buildWindow("key", "k1", MONTH_MS);
   const limit = 1_000_000_000;
   let living: ProtocolNode;
 
@@ -249,7 +249,7 @@ describe("what a killed process held of a window", () => {
 
 test("use that no node has reported counts when the windows are read again", async () => {
   const node = await cluster.start("p1");
-  const record = windowOf("key", "k1", MONTH_MS);
+  const record = buildWindow("key", "k1", MONTH_MS);
   await node.ask(record, NANO, { amount: 5_000 });
   await store([{ keyId: "k1", groupId: "g1", atMs: cluster.nowMs }]);
   expect(await node.read(record, NANO)).toMatchObject({ lent: 5_000, used: 0 });
@@ -259,7 +259,7 @@ test("use that no node has reported counts when the windows are read again", asy
 
 test("the windows of some subjects are read again, and no others", async () => {
   const node = await cluster.start("p1");
-  const records = SCOPES.map(([scope, id]) => windowOf(scope, id, MONTH_MS));
+  const records = SCOPES.map(([scope, id]) => buildWindow(scope, id, MONTH_MS));
   const readAll = async () => (await node.ok(records)).states.map(({ meters }) => meters[NANO].used);
   expect(await readAll()).toEqual([0, 0, 0, 0]);
   await store([{ keyId: "k1", groupId: "g1", atMs: cluster.nowMs }]);
@@ -271,11 +271,11 @@ test("the windows of some subjects are read again, and no others", async () => {
 
 test("responses of ended processes count by their holds until they are settled", async () => {
   const node = await cluster.start("p1");
-  const records = SCOPES.map(([scope, id]) => windowOf(scope, id, 5 * HOUR_MS));
+  const records = SCOPES.map(([scope, id]) => buildWindow(scope, id, 5 * HOUR_MS));
   const others = [
-    windowOf("key", "k2", MONTH_MS),
-    windowOf("key", "k1 in g2", MONTH_MS),
-    windowOf("group", "g2", MONTH_MS),
+    buildWindow("key", "k2", MONTH_MS),
+    buildWindow("key", "k1 in g2", MONTH_MS),
+    buildWindow("group", "g2", MONTH_MS),
   ];
   const readAll = async () => {
     await markWindowsUnread(db);
@@ -304,7 +304,7 @@ test("responses of ended processes count by their holds until they are settled",
 
 test("a window that is not used is deleted, and read again at its next use", async () => {
   const node = await cluster.start("p1");
-  const record = windowOf("key", "k1", MONTH_MS);
+  const record = buildWindow("key", "k1", MONTH_MS);
   await store([{ keyId: "k1", groupId: "g1", atMs: cluster.nowMs - 3 * HOUR_MS }]);
   expect(await readUsed(node, record)).toEqual([1, 15, 100]);
   await node.ask(record, NANO, { amount: 10 });
@@ -338,7 +338,7 @@ test("many windows that are not used are deleted in several statements", async (
 test("calls about the same records wait for each other, and lend exactly the limit", async () => {
   const nodes = await cluster.startAll(...Array.from({ length: 8 }, (_, i) => `p${i}`));
   const records = Array.from({ length: 12 }, (_, i) => ({
-    ...windowOf("key", `shared ${i}`, i % 2 === 0 ? MONTH_MS : 0),
+    ...buildWindow("key", `shared ${i}`, i % 2 === 0 ? MONTH_MS : 0),
     ...(i % 2 === 0 ? {} : { perMs: null }),
     limits: [20, 20, 20] as const,
   }));
@@ -377,7 +377,7 @@ test("the first use of a window with hundreds of thousands of sums is read at on
     ["group", "g1", 400],
   ] as const) {
     const startedMs = performance.now();
-    expect(await readUsed(node, windowOf(scope, id, MONTH_MS))).toEqual(
+    expect(await readUsed(node, buildWindow(scope, id, MONTH_MS))).toEqual(
       [1, 15, 100].map((each) => 720 * keys * each),
     );
     // 2 to 15 ms on a machine that is not busy.

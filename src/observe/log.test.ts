@@ -17,7 +17,7 @@ const SECRETS: Readonly<Record<string, () => string>> = {
   "an upstream's key": () => `sk-proj-${randomBytes(20).toString("hex")}`,
 };
 
-function lineOf(reason: string): string {
+function writeLine(reason: string): string {
   let written = "";
   openLog(
     () => 0,
@@ -42,7 +42,7 @@ test.each(Object.keys(SECRETS))("%s never appears in a log line", (kind) => {
   for (let n = 0; n < 200; n += 1) {
     const secret = SECRETS[kind]?.() ?? "";
     for (const place of PLACES) {
-      const line = lineOf(place(secret));
+      const line = writeLine(place(secret));
       expect(line).not.toContain(secret);
       expect(line).toContain("[redacted]");
     }
@@ -58,5 +58,5 @@ test("ids, digests, times, addresses and stack traces stay readable", () => {
     "user ada.lovelace-king@example.com, task-force-12345678, 10.0.0.1:8787",
     "2001:0db8:85a3:0000:0000:8a2e:0370:7334, window-2026-11-16, a-1-b",
   ].join("\n");
-  expect(JSON.parse(lineOf(plain)).reason).toBe(plain);
+  expect(JSON.parse(writeLine(plain)).reason).toBe(plain);
 });

@@ -61,10 +61,10 @@ function compile(change: Partial<PolicyRecords> = {}): PolicyGroup {
   return group;
 }
 
-const chainOf = (group: PolicyGroup, model = "fast") => group.models.get(model)?.fallback ?? [];
+const listChain = (group: PolicyGroup, model = "fast") => group.models.get(model)?.fallback ?? [];
 
 test("the steps of the group come first, then those of the model in the same group", () => {
-  const chain = chainOf(compile());
+  const chain = listChain(compile());
   expect(chain.map(({ number, group, model }) => [number, group.id, model.id])).toEqual([
     [1, "standard", "fast"],
     [2, "standard", "fast"],
@@ -80,7 +80,7 @@ test("the steps of the group come first, then those of the model in the same gro
 });
 
 test("a step has accounts, price and payer of its group, and the rest of the key's group", () => {
-  const [first, second, third] = chainOf(compile());
+  const [first, second, third] = listChain(compile());
   expect(first?.group).toMatchObject({
     id: "standard",
     billing: { charge: "subscription", plans: ["pro"] },
@@ -98,18 +98,18 @@ test("a step has accounts, price and payer of its group, and the rest of the key
 });
 
 test("a step is not followed further", () => {
-  for (const { model } of chainOf(compile())) expect(model.fallback).toEqual([]);
+  for (const { model } of listChain(compile())) expect(model.fallback).toEqual([]);
 });
 
 test("a request takes at most four steps", () => {
   const [saver, standard] = records().groups;
   if (saver === undefined || standard === undefined) throw new Error("the groups are missing");
   const four = Array.from({ length: 4 }, () => step({ group: "standard" }));
-  expect(chainOf(compile({ groups: [{ ...saver, fallback: four }, standard] }))).toHaveLength(4);
+  expect(listChain(compile({ groups: [{ ...saver, fallback: four }, standard] }))).toHaveLength(4);
 });
 
 describe("a step is left out, and the others keep their numbers, if", () => {
-  const numbers = (change: Partial<PolicyRecords>) => chainOf(compile(change)).map(({ number }) => number);
+  const numbers = (change: Partial<PolicyRecords>) => listChain(compile(change)).map(({ number }) => number);
   const change = (id: string, fields: Partial<PolicyRecords["groups"][number]>) =>
     records().groups.map((group) => (group.id === id ? { ...group, ...fields } : group));
 
@@ -138,7 +138,7 @@ describe("a step is left out, and the others keep their numbers, if", () => {
       3,
     ]);
     expect(
-      chainOf(compile({ requestPolicies }).tightenedBy("fast only")).map(({ number }) => number),
+      listChain(compile({ requestPolicies }).tightenedBy("fast only")).map(({ number }) => number),
     ).toEqual([1, 2]);
     expect(numbers({ groups: change("standard", { requestPolicy: "gone" }) })).toEqual([3]);
   });
@@ -155,8 +155,8 @@ test("the request policy of a step is the intersection with that of the key", ()
     group.id === "standard" ? { ...group, requestPolicy: "wide" } : group,
   );
   const group = compile({ groups, requestPolicies: [policy("wide", 900), policy("narrow", 100)] });
-  expect(chainOf(group)[0]?.group.requestPolicy?.body?.outputTokens?.max).toBe(900);
-  const [first] = chainOf(group.tightenedBy("narrow"));
+  expect(listChain(group)[0]?.group.requestPolicy?.body?.outputTokens?.max).toBe(900);
+  const [first] = listChain(group.tightenedBy("narrow"));
   expect(first?.group.requestPolicy?.names).toEqual(["narrow", "wide"]);
   expect(first?.group.requestPolicy?.body?.outputTokens?.max).toBe(100);
 });
@@ -166,5 +166,5 @@ test("groups and models without fallback share one empty list", () => {
     models: [modelRecord("fast"), modelRecord("slow")],
     groups: [groupRecord("saver", { models: ["fast", "slow"], accounts: ["a1"] })],
   });
-  expect(chainOf(plain)).toBe(chainOf(plain, "slow"));
+  expect(listChain(plain)).toBe(listChain(plain, "slow"));
 });

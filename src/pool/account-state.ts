@@ -15,7 +15,7 @@ export interface AccountState {
   inFlight: number;
   /** Until then its own rate limits reject requests that need this amount or more. */
   shortUntilMs: number;
-  shortOf: Unit;
+  shortUnit: Unit;
   shortAmount: number;
   health: AccountHealth;
 }
@@ -117,7 +117,7 @@ export class AccountStates {
       const state: AccountState = {
         inFlight: 0,
         shortUntilMs: 0,
-        shortOf: "requests",
+        shortUnit: "requests",
         shortAmount: 0,
         health: newHealth(account),
       };

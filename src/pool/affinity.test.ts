@@ -13,7 +13,7 @@ const all = () => true;
 const settled = (among: readonly Named[], isOpenTo: (home: Named) => boolean = all) =>
   CONVERSATIONS.map((conversation) => findHome(among, conversation, isOpenTo)?.id);
 
-const countOf = <T>(list: readonly T[], like: (item: T, i: number) => boolean) => list.filter(like).length;
+const countLike = <T>(list: readonly T[], like: (item: T, i: number) => boolean) => list.filter(like).length;
 
 describe("the home account of a conversation", () => {
   test("does not depend on the order of the accounts", () => {
@@ -23,7 +23,7 @@ describe("the home account of a conversation", () => {
   test("is spread evenly over equal accounts", () => {
     const found = settled(homes(10));
     for (const { id } of homes(10)) {
-      const count = countOf(found, (home) => home === id);
+      const count = countLike(found, (home) => home === id);
       expect(count).toBeGreaterThan(70);
       expect(count).toBeLessThan(130);
     }
@@ -31,7 +31,7 @@ describe("the home account of a conversation", () => {
 
   test("is spread by weight", () => {
     const found = settled([named("light", 1), named("heavy", 4)]);
-    const heavy = countOf(found, (home) => home === "heavy");
+    const heavy = countLike(found, (home) => home === "heavy");
     expect(heavy).toBeGreaterThan(760);
     expect(heavy).toBeLessThan(840);
   });
@@ -48,7 +48,7 @@ describe("the home account of a conversation", () => {
     const before = settled(homes(10));
     const after = settled(homes(10), ({ id }) => id !== "account-3");
     const moved = after.filter((home, i) => home !== before[i]);
-    expect(moved.length).toBe(countOf(before, (home) => home === "account-3"));
+    expect(moved.length).toBe(countLike(before, (home) => home === "account-3"));
     expect(new Set(moved).size).toBe(9);
   });
 

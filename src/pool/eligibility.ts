@@ -13,8 +13,8 @@ import {
   needsAttention,
   usableInMs,
 } from "./health.ts";
-import { NO_OBSTACLES, type Obstacles, soonest } from "./wait-decision.ts";
 import { computeScore, computeScoreCost } from "./score.ts";
+import { NO_OBSTACLES, type Obstacles, soonest } from "./wait-decision.ts";
 
 /** Accounts that are disabled, or lack the model or the interface, are not candidates: the snapshot omits them. */
 export type IneligibleReason = "cooling" | "parked" | "at_capacity" | "rate_limited" | "tried";
@@ -70,8 +70,8 @@ export function isTried({ route }: PoolSlot, tried: readonly AccountRoute[]): bo
   return false;
 }
 
-function isShortFor({ shortOf, shortAmount }: AccountState, { estimate }: SelectionRequest): boolean {
-  return shortOf === "requests" || (estimate[shortOf] ?? 0) >= shortAmount;
+function isShortFor({ shortUnit, shortAmount }: AccountState, { estimate }: SelectionRequest): boolean {
+  return shortUnit === "requests" || (estimate[shortUnit] ?? 0) >= shortAmount;
 }
 
 /** Remembers that the account's own limits rejected the request, until time or a smaller request can help. */
@@ -81,7 +81,7 @@ export function noteRejection(slot: PoolSlot, shortage: Shortage, selection: Sel
   if (shortage.freesInMs === null) return;
   const { accountState } = slot;
   accountState.shortUntilMs = selection.nowMs + shortage.freesInMs;
-  accountState.shortOf = shortage.unit;
+  accountState.shortUnit = shortage.unit;
   accountState.shortAmount = shortage.unit === "requests" ? 1 : (selection.estimate[shortage.unit] ?? 0);
 }
 
@@ -114,7 +114,10 @@ export interface Unavailability {
 }
 
 /** Why no account is available now, and whether waiting can help. */
-export function computeUnavailability(slots: Iterable<PoolSlot>, selection: SelectionRequest): Unavailability {
+export function computeUnavailability(
+  slots: Iterable<PoolSlot>,
+  selection: SelectionRequest,
+): Unavailability {
   const obstacles: Obstacles = { ...NO_OBSTACLES };
   let mayFree = false;
   let soonestMs: number | null = null;
@@ -178,7 +181,9 @@ export function buildCandidate(slot: PoolSlot, selection: SelectionRequest, limi
     freesInMs = shortage.freesInMs;
   }
   const score =
-    reason === null ? computeScore(slot.accountState.inFlight, slot.weight, scoreCost(slot, selection)) : null;
+    reason === null
+      ? computeScore(slot.accountState.inFlight, slot.weight, scoreCost(slot, selection))
+      : null;
   const cause = reason === "cooling" || reason === "parked" ? findCause(slot, selection.nowMs) : null;
   const result = candidate(slot, score, reason, freesInMs);
   return cause === null ? result : { ...result, cause };

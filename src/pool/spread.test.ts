@@ -19,7 +19,7 @@ interface Day {
 }
 
 /** The share of each account in the requests from `since` on. Arrivals and durations are random. */
-function sharesOf({ upstreams, load, requests, change }: Day, since = 0): number[] {
+function computeShares({ upstreams, load, requests, change }: Day, since = 0): number[] {
   const rig = openTestPool(7);
   const random = seeded(11);
   const exponential = (mean: number) => -Math.log(1 - random()) * mean;
@@ -65,7 +65,7 @@ describe("requests are distributed", () => {
       [1, 3],
       [1, 2, 3, 4],
     ]) {
-      expectNear(sharesOf({ upstreams: alike(weights), load, requests: 20_000 }), weights, 0.1);
+      expectNear(computeShares({ upstreams: alike(weights), load, requests: 20_000 }), weights, 0.1);
     }
   });
 
@@ -73,7 +73,7 @@ describe("requests are distributed", () => {
     "so that a ten times slower account gets about a tenth, with %d in flight",
     (load) => {
       const upstreams = [1_000, 1_000, 1_000, 10_000].map((latencyMs) => ({ latencyMs }));
-      const shares = sharesOf({ upstreams, load, requests: 20_000 }, 2_000);
+      const shares = computeShares({ upstreams, load, requests: 20_000 }, 2_000);
       const ratio = (shares[3] ?? 0) / (shares[0] ?? 1);
       expect(ratio).toBeGreaterThan(0.05);
       expect(ratio).toBeLessThan(0.2);
@@ -84,12 +84,12 @@ describe("requests are distributed", () => {
     const slow = [1_000, 1_000, 20_000].map((latencyMs) => ({ latencyMs }));
     const quick = [1_000, 1_000, 1_000].map((latencyMs) => ({ latencyMs }));
     const day = { upstreams: slow, load: 3, requests: 12_000, change: { at: 4_000, upstreams: quick } };
-    expectNear(sharesOf(day, 6_000), [1, 1, 1], 0.15);
+    expectNear(computeShares(day, 6_000), [1, 1, 1], 0.15);
   });
 
   test("evenly over a thousand accounts", () => {
     const upstreams = alike(Array.from({ length: 1_000 }, () => 1));
-    const shares = sharesOf({ upstreams, load: 50, requests: 30_000 });
+    const shares = computeShares({ upstreams, load: 50, requests: 30_000 });
     expect(shares.every((share) => share > 0)).toBe(true);
     expect(Math.max(...shares)).toBeLessThan(0.003);
   });

@@ -56,12 +56,12 @@ const contents: [string, Content][] = Object.entries(OPERATIONS).flatMap(
 test.each(contents)("%s has examples, and each of them matches its schema", (_, { schema, examples }) => {
   expect(examples.length).toBeGreaterThan(0);
   for (const { value } of examples) {
-    for (const one of typeof value === "string" ? eventsOf(value) : [value]) schema.parse(one);
+    for (const one of typeof value === "string" ? parseEvents(value) : [value]) schema.parse(one);
   }
 });
 
 /** Parses the data of a written stream. */
-function eventsOf(stream: string): unknown[] {
+function parseEvents(stream: string): unknown[] {
   return [...stream.matchAll(/^data: (\{.*)$/gm)].map(([, data = ""]) => JSON.parse(data));
 }
 

@@ -10,7 +10,7 @@ import { extendTurns, turnBody } from "./turn-body.ts";
 const LIMITS = { jsonBodyBytesMax: 100_000, jsonDepthMax: 128 };
 const NO_OUTPUT = { responseId: "resp_1", outputs: [], calls: [] };
 
-function frameOf(fields: object, space?: number): CreateFrame {
+function parseFrame(fields: object, space?: number): CreateFrame {
   const json = JSON.stringify({ type: "response.create", model: "m", ...fields }, null, space);
   const frame = readClientFrame("text", Buffer.from(json), 128);
   if (frame.kind !== "create") throw new Error(`read as ${frame.kind}`);
@@ -18,7 +18,7 @@ function frameOf(fields: object, space?: number): CreateFrame {
 }
 
 const parsed = (bytes: Uint8Array) => JSON.parse(Buffer.from(bytes).toString());
-const bodyOf = (
+const buildBody = (
   frame: CreateFrame,
   kept: RememberedTurns | null,
   jsonBodyBytesMax = LIMITS.jsonBodyBytesMax,
@@ -43,13 +43,13 @@ test("each turn sends all items of the previous turns in order, and its own", ()
       let kept: RememberedTurns | null = null;
       const items: unknown[] = [];
       for (const [i, { input, outputs, space }] of turns.entries()) {
-        const frame = frameOf(
+        const frame = parseFrame(
           { input: i === 0 ? (input ?? []) : input, previous_response_id: "resp" },
           space,
         );
         const before = items.length;
         items.push(...(typeof input === "string" ? [user(input)] : (input ?? [])));
-        const body = bodyOf(frame, kept);
+        const body = buildBody(frame, kept);
         if (kept !== null) {
           expect(parsed(body.bytes)).toEqual({ model: "m", stream: true, input: items });
           // What is sent to an upstream that remembers the previous turns.
@@ -75,7 +75,7 @@ test("each turn sends all items of the previous turns in order, and its own", ()
 });
 
 test("without a stored conversation, the body is the message without its WebSocket fields", () => {
-  const frame = frameOf({
+  const frame = parseFrame({
     generate: true,
     stream_id: "a",
     stream: false,
@@ -83,7 +83,7 @@ test("without a stored conversation, the body is the message without its WebSock
     previous_response_id: "resp_1",
     input: "Hi",
   });
-  const { bytes, knownPrefix } = bodyOf(frame, null);
+  const { bytes, knownPrefix } = buildBody(frame, null);
   expect(parsed(bytes)).toEqual({ model: "m", stream: true, previous_response_id: "resp_1", input: "Hi" });
   expect(knownPrefix).toBeNull();
 });
@@ -92,7 +92,7 @@ describe("a tool output", () => {
   const output = (callId: unknown, type = "function_call_output") => ({ type, call_id: callId, output: "" });
   const call = (callId: string) => ({ type: "function_call", call_id: callId, name: "f", arguments: "{}" });
   const outputBytes = { responseId: "resp_1", outputs: [], calls: ["made"] };
-  const kept = extendTurns(null, frameOf({ input: [call("asked")] }), outputBytes, 128);
+  const kept = extendTurns(null, parseFrame({ input: [call("asked")] }), outputBytes, 128);
 
   test.each([
     ["of a call that was in the input", [output("asked")]],
@@ -102,29 +102,29 @@ describe("a tool output", () => {
     ["without a call id", [output(null)]],
     ["of another kind of tool", [output("elsewhere", "computer_call_output")]],
   ])("%s is accepted", (_, input) => {
-    expect(parsed(bodyOf(frameOf({ input }), kept).bytes).input).toHaveLength(1 + input.length);
+    expect(parsed(buildBody(parseFrame({ input }), kept).bytes).input).toHaveLength(1 + input.length);
   });
 
   test.each(["function_call_output", "custom_tool_call_output"])(
     "of an unknown call is rejected: %s",
     (type) => {
-      expect(() => bodyOf(frameOf({ input: [output("nobody", type)] }), kept)).toThrow("nobody");
+      expect(() => buildBody(parseFrame({ input: [output("nobody", type)] }), kept)).toThrow("nobody");
     },
   );
 
   test("is not validated without a stored conversation", () => {
-    expect(() => bodyOf(frameOf({ input: [output("nobody")] }), null)).not.toThrow();
+    expect(() => buildBody(parseFrame({ input: [output("nobody")] }), null)).not.toThrow();
   });
 });
 
 describe("a stored conversation", () => {
   const after = (kept: RememberedTurns | null, input: unknown) =>
-    extendTurns(kept, frameOf({ input }), NO_OUTPUT, 128);
+    extendTurns(kept, parseFrame({ input }), NO_OUTPUT, 128);
 
   test("of many short turns consists of few pieces, and counts its true size", () => {
     let kept: RememberedTurns | null = null;
     for (let i = 0; i < 3_000; i++) kept = after(kept, [user(`Number ${i}`)]);
-    const json = parsed(bodyOf(frameOf({ input: [] }), kept, 1_000_000).bytes);
+    const json = parsed(buildBody(parseFrame({ input: [] }), kept, 1_000_000).bytes);
     expect(json.input.map(({ content }: { content: string }) => content)).toEqual(
       Array.from({ length: 3_000 }, (_, i) => `Number ${i}`),
     );
@@ -141,7 +141,7 @@ describe("a stored conversation", () => {
     const shared = after(null, [user("One")]);
     const mine = after(shared, [user("Two")]);
     expect(
-      [shared, mine].map((kept) => parsed(bodyOf(frameOf({ input: [] }), kept).bytes).input.length),
+      [shared, mine].map((kept) => parsed(buildBody(parseFrame({ input: [] }), kept).bytes).input.length),
     ).toEqual([1, 2]);
   });
 
@@ -159,12 +159,12 @@ describe("a stored conversation", () => {
     const outputs = (...ids: string[]) => ({
       input: ids.map((callId) => ({ type: "function_call_output", call_id: callId, output: "" })),
     });
-    expect(() => bodyOf(frameOf(outputs("c", "a", "b")), kept, 1_000_000)).not.toThrow();
-    expect(() => bodyOf(frameOf(outputs("c", "d", "a")), kept, 1_000_000)).toThrow("'d'");
+    expect(() => buildBody(parseFrame(outputs("c", "a", "b")), kept, 1_000_000)).not.toThrow();
+    expect(() => buildBody(parseFrame(outputs("c", "d", "a")), kept, 1_000_000)).toThrow("'d'");
   });
 });
 
 test("a conversation that is too long for one request is rejected before it is assembled", () => {
-  const kept = extendTurns(null, frameOf({ input: "x".repeat(60_000) }), NO_OUTPUT, 128);
-  expect(() => bodyOf(frameOf({ input: "x".repeat(60_000) }), kept)).toThrow("exceeds");
+  const kept = extendTurns(null, parseFrame({ input: "x".repeat(60_000) }), NO_OUTPUT, 128);
+  expect(() => buildBody(parseFrame({ input: "x".repeat(60_000) }), kept)).toThrow("exceeds");
 });

@@ -26,9 +26,9 @@ let files = 0;
 const freshFile = () => join(folder, String(++files), "master.key");
 const open = (file: string) => openKeyring({ file, fromEnv: undefined });
 const fromEnv = (text: string) => openKeyring({ file: freshFile(), fromEnv: text });
-const keyOf = (byte: number) => Buffer.alloc(32, byte).toString("base64");
+const createKey = (byte: number) => Buffer.alloc(32, byte).toString("base64");
 
-function reasonOf(attempt: () => unknown): KeyringErrorReason | null {
+function catchReason(attempt: () => unknown): KeyringErrorReason | null {
   try {
     attempt();
     return null;
@@ -60,7 +60,7 @@ test("a file readable by others is rejected, with the command that fixes it", ()
   open(file);
   for (const mode of [0o640, 0o604, 0o660]) {
     chmodSync(file, mode);
-    expect(reasonOf(() => open(file))).toBe("permissions");
+    expect(catchReason(() => open(file))).toBe("permissions");
     expect(() => open(file)).toThrow(`chmod 600 ${file}`);
   }
 });
@@ -70,13 +70,13 @@ test("a file without valid keys is rejected and not overwritten", () => {
     "",
     "hello\n",
     "kid:AAAA\n",
-    `a b:${keyOf(1)}\n`,
-    `a:${keyOf(1)}\na:${keyOf(2)}\n`,
+    `a b:${createKey(1)}\n`,
+    `a:${createKey(1)}\na:${createKey(2)}\n`,
   ]) {
     const file = freshFile();
     open(file);
     writeFileSync(file, content);
-    expect(reasonOf(() => open(file))).toBe("malformed");
+    expect(catchReason(() => open(file))).toBe("malformed");
     expect(readFileSync(file, "utf8")).toBe(content);
   }
 });
@@ -120,7 +120,7 @@ test("a second concurrent rotation is rejected and leaves the file unchanged", (
   open(file);
   const before = readFileSync(file, "utf8");
   writeFileSync(`${file}.new`, "");
-  expect(reasonOf(() => addMasterKey(file))).toBe("busy");
+  expect(catchReason(() => addMasterKey(file))).toBe("busy");
   expect(readFileSync(file, "utf8")).toBe(before);
   rmSync(`${file}.new`);
   addMasterKey(file);
@@ -129,7 +129,7 @@ test("a second concurrent rotation is rejected and leaves the file unchanged", (
 
 test("the environment replaces the file, which is then not created", () => {
   const file = freshFile();
-  const keyring = openKeyring({ file, fromEnv: `two:${keyOf(2)},one:${keyOf(1)}` });
+  const keyring = openKeyring({ file, fromEnv: `two:${createKey(2)},one:${createKey(1)}` });
   expect(keyring.activeKid).toBe("two");
   expect(keyring.get("one")).toEqual(new Uint8Array(32).fill(1));
   expect(keyring.get("three")).toBeNull();
@@ -137,17 +137,17 @@ test("the environment replaces the file, which is then not created", () => {
 });
 
 test("a bare key from the environment gets a stable id, different for each key", () => {
-  const keyring = fromEnv(keyOf(1));
+  const keyring = fromEnv(createKey(1));
   expect(keyring.get(keyring.activeKid)).toEqual(new Uint8Array(32).fill(1));
-  expect(fromEnv(keyOf(1)).activeKid).toBe(keyring.activeKid);
-  expect(fromEnv(keyOf(2)).activeKid).not.toBe(keyring.activeKid);
+  expect(fromEnv(createKey(1)).activeKid).toBe(keyring.activeKid);
+  expect(fromEnv(createKey(2)).activeKid).not.toBe(keyring.activeKid);
 });
 
 test("bare keys are rotated: the new one seals, the old one unseals, and the new one alone works later", () => {
-  const old = fromEnv(keyOf(1)).activeKid;
-  const both = fromEnv(`${keyOf(2)},${keyOf(1)}`);
+  const old = fromEnv(createKey(1)).activeKid;
+  const both = fromEnv(`${createKey(2)},${createKey(1)}`);
   expect(both.get(old)).toEqual(new Uint8Array(32).fill(1));
-  expect(fromEnv(keyOf(2)).activeKid).toBe(both.activeKid);
+  expect(fromEnv(createKey(2)).activeKid).toBe(both.activeKid);
 });
 
 test("the content of a master key file is accepted from the environment", () => {
@@ -163,11 +163,11 @@ test("an empty, short or mistyped key in the environment is rejected and not sho
   for (const wrong of [
     "",
     "AAAA",
-    `${keyOf(1).slice(0, 20)}!${keyOf(1).slice(21)}`,
-    `one:${keyOf(1)},`.repeat(2),
-    `${keyOf(1)},${keyOf(1)}`,
+    `${createKey(1).slice(0, 20)}!${createKey(1).slice(21)}`,
+    `one:${createKey(1)},`.repeat(2),
+    `${createKey(1)},${createKey(1)}`,
   ]) {
-    expect(reasonOf(() => fromEnv(wrong))).toBe("malformed");
+    expect(catchReason(() => fromEnv(wrong))).toBe("malformed");
     if (wrong !== "") expect(() => fromEnv(wrong)).not.toThrow(wrong);
   }
 });

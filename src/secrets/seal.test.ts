@@ -10,12 +10,12 @@ import {
   unseal,
 } from "./seal.ts";
 
-const keyOf = (byte: number) => Buffer.alloc(32, byte).toString("base64");
-const keyringOf = (text: string): Keyring => openKeyring({ file: "/nowhere", fromEnv: text });
-const keyring = keyringOf(`one:${keyOf(1)}`);
+const createKey = (byte: number) => Buffer.alloc(32, byte).toString("base64");
+const openKeys = (text: string): Keyring => openKeyring({ file: "/nowhere", fromEnv: text });
+const keyring = openKeys(`one:${createKey(1)}`);
 const binding = accountCredentialBinding("acct_1");
 
-function reasonOf(attempt: () => unknown): SealErrorReason | null {
+function catchReason(attempt: () => unknown): SealErrorReason | null {
   try {
     attempt();
     return null;
@@ -43,7 +43,7 @@ test("a sealed value contains its key id, hides its text and is different each t
 
 test("a value moved to another row cannot be unsealed", () => {
   const sealed = seal(keyring, binding, "sk-secret");
-  expect(reasonOf(() => unseal(keyring, accountCredentialBinding("acct_2"), sealed))).toBe("corrupt");
+  expect(catchReason(() => unseal(keyring, accountCredentialBinding("acct_2"), sealed))).toBe("corrupt");
 });
 
 test("a value with any byte changed cannot be unsealed", () => {
@@ -52,7 +52,7 @@ test("a value with any byte changed cannot be unsealed", () => {
   for (let at = 0; at < bytes.length; at += 1) {
     const changed = Buffer.from(bytes);
     changed.writeUInt8(changed.readUInt8(at) ^ 1, at);
-    expect(reasonOf(() => unseal(keyring, binding, `v1:one:${changed.toString("base64url")}`))).toBe(
+    expect(catchReason(() => unseal(keyring, binding, `v1:one:${changed.toString("base64url")}`))).toBe(
       "corrupt",
     );
   }
@@ -60,25 +60,25 @@ test("a value with any byte changed cannot be unsealed", () => {
 
 test("another key under the same id cannot unseal a value", () => {
   const sealed = seal(keyring, binding, "sk-secret");
-  expect(reasonOf(() => unseal(keyringOf(`one:${keyOf(2)}`), binding, sealed))).toBe("corrupt");
+  expect(catchReason(() => unseal(openKeys(`one:${createKey(2)}`), binding, sealed))).toBe("corrupt");
 });
 
 test("the error for a missing master key contains the key id", () => {
   const sealed = seal(keyring, binding, "sk-secret");
-  const attempt = () => unseal(keyringOf(`two:${keyOf(2)}`), binding, sealed);
-  expect(reasonOf(attempt)).toBe("unknown_key");
+  const attempt = () => unseal(openKeys(`two:${createKey(2)}`), binding, sealed);
+  expect(catchReason(attempt)).toBe("unknown_key");
   expect(attempt).toThrow('"one"');
 });
 
 test("other text is rejected as malformed", () => {
   for (const wrong of ["", "sk-secret", "v1:one:", "v1:one:AAAA", "v2:one:AAAA", `v1::${"A".repeat(60)}`]) {
-    expect(reasonOf(() => unseal(keyring, binding, wrong))).toBe("malformed");
+    expect(catchReason(() => unseal(keyring, binding, wrong))).toBe("malformed");
   }
 });
 
 test("an old key still unseals after a new one became active", () => {
   const sealed = seal(keyring, binding, "sk-secret");
-  const rotated = keyringOf(`two:${keyOf(2)},one:${keyOf(1)}`);
+  const rotated = openKeys(`two:${createKey(2)},one:${createKey(1)}`);
   expect(unseal(rotated, binding, sealed)).toBe("sk-secret");
   expect(readKeyId(seal(rotated, binding, "sk-secret"))).toBe("two");
 });

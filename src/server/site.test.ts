@@ -25,7 +25,7 @@ afterAll(() => {
   rmSync(secret);
 });
 
-const textOf = ({ bytes }: SharedResponse) => Buffer.from(bytes).toString();
+const readText = ({ bytes }: SharedResponse) => Buffer.from(bytes).toString();
 const site = openSite({ base: "/console/", folder, isOnePage: true, cachedBytesMax: 1_000 });
 const get = (path: string, headers: Record<string, string> = {}) => site.respond(new Headers(headers), path);
 
@@ -47,13 +47,13 @@ describe("a file with a hash in its name", () => {
     expect(response.headers.get("content-encoding")).toBe(encoding);
     expect(response.headers.get("vary")).toBe("accept-encoding");
     expect(response.headers.get("content-type")).toBe("text/javascript; charset=utf-8");
-    expect(textOf(response)).toBe(text);
+    expect(readText(response)).toBe(text);
   });
 
   test("is sent uncompressed if there is no compressed version", async () => {
     const response = await get("/console/assets/small-3c4d.css", { "accept-encoding": "br" });
     expect(response.headers.get("content-encoding")).toBeNull();
-    expect(textOf(response)).toBe("small");
+    expect(readText(response)).toBe("small");
   });
 
   test("is not found if it is missing or outside of the folder", async () => {
@@ -85,7 +85,7 @@ describe("a file", () => {
     const small = openSite({ base: "/console/", folder, isOnePage: true, cachedBytesMax: 10 });
     const ask = () => small.respond(new Headers(), "/console/");
     const [first, again] = [await ask(), await ask()];
-    expect(textOf(again)).toBe(textOf(first));
+    expect(readText(again)).toBe(readText(first));
     expect(again.bytes).not.toBe(first.bytes);
   });
 
@@ -93,7 +93,7 @@ describe("a file", () => {
     const rebuilt = mkdtempSync(join(tmpdir(), "gateway-site-"));
     const index = join(rebuilt, "index.html");
     const later = openSite({ base: "/console/", folder: rebuilt, isOnePage: true, cachedBytesMax: 1_000 });
-    const ask = async () => textOf(await later.respond(new Headers(), "/console/"));
+    const ask = async () => readText(await later.respond(new Headers(), "/console/"));
     writeFileSync(index, "first");
     utimesSync(index, 1, 1);
     expect(await ask()).toBe("first");
@@ -110,7 +110,7 @@ describe("every other path of a single-page site", () => {
     async (path) => {
       const response = await get(path);
       expect(response.headers.get("cache-control")).toBe("no-cache");
-      expect(textOf(response)).toBe("<!doctype html>the page");
+      expect(readText(response)).toBe("<!doctype html>the page");
     },
   );
 });
@@ -120,9 +120,9 @@ describe("a site of many pages", () => {
   const read = (path: string) => docs.respond(new Headers(), path);
 
   test("has a page at each name, and other files", async () => {
-    expect(textOf(await read("/docs/"))).toContain("the page");
-    expect(textOf(await read("/docs/guide"))).toBe("a page of its own");
-    expect(textOf(await read("/docs/guide.html"))).toBe("a page of its own");
+    expect(readText(await read("/docs/"))).toContain("the page");
+    expect(readText(await read("/docs/guide"))).toBe("a page of its own");
+    expect(readText(await read("/docs/guide.html"))).toBe("a page of its own");
     expect((await read("/docs/pictures/one.svg")).headers.get("content-type")).toBe("image/svg+xml");
   });
 
@@ -149,8 +149,8 @@ test("a console that is not built responds with the build command until it is bu
   const unbuilt = openSite({ base: "/console/", folder: later, isOnePage: true, cachedBytesMax: 1_000 });
   const ask = () => unbuilt.respond(new Headers(), "/console/");
   expect((await ask()).status).toBe(503);
-  expect(textOf(await ask())).toContain("npm run build");
+  expect(readText(await ask())).toContain("npm run build");
   writeFileSync(join(later, "index.html"), "built");
-  expect(textOf(await ask())).toBe("built");
+  expect(readText(await ask())).toBe("built");
   rmSync(later, { recursive: true });
 });

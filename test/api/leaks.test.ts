@@ -105,7 +105,7 @@ function forbidden(): string[] {
 }
 
 /** Status line, headers and body as received on the wire. */
-async function bytesOf(method: string, path: string, body?: unknown): Promise<string> {
+async function readBytes(method: string, path: string, body?: unknown): Promise<string> {
   const text = body === undefined ? "" : JSON.stringify(body);
   const response = await rawRequest(
     gateway.url,
@@ -123,7 +123,7 @@ function expectClean(bytes: string): void {
 describe("an upstream with secrets in its headers and error bodies", () => {
   test.each(CANARY_CASES)("does not leak them: %s at %s (stream: %p)", async (fault, path, stream, index) => {
     const before = simulator.ledger.totals().requests;
-    const bytes = await bytesOf("POST", path, BODIES[path]?.(`wary-${index}`, stream));
+    const bytes = await readBytes("POST", path, BODIES[path]?.(`wary-${index}`, stream));
     expect(simulator.ledger.totals().requests).toBe(before + 1);
     expect(bytes).toMatch(fault === "canary-ok" ? /^HTTP\/1.1 200/ : /^HTTP\/1.1 (400|429|50[23])/);
     expectClean(bytes);
@@ -132,7 +132,11 @@ describe("an upstream with secrets in its headers and error bodies", () => {
   test.each(["canary@400", "canary@401", "canary@429", "canary@500"])(
     "does not leak them for a stored response: %s",
     async (fault) => {
-      const made = await bytesOf("POST", "/responses", { model: "plain", input: "Hello", background: true });
+      const made = await readBytes("POST", "/responses", {
+        model: "plain",
+        input: "Hello",
+        background: true,
+      });
       const id = /"id":"(resp_[^"]+)"/.exec(made)?.[1] ?? "";
       const calls = [
         ["GET", `/responses/${id}`],
@@ -143,12 +147,12 @@ describe("an upstream with secrets in its headers and error bodies", () => {
       ] as const;
       for (const [method, path] of calls) {
         simulator.force(fault, 1);
-        const bytes = await bytesOf(method, path);
+        const bytes = await readBytes(method, path);
         expect(bytes).toMatch(/^HTTP\/1.1 [45]/);
         expectClean(bytes);
       }
       simulator.force("canary-ok", 1);
-      const fetched = await bytesOf("GET", `/responses/${id}`);
+      const fetched = await readBytes("GET", `/responses/${id}`);
       expect(fetched).toMatch(/^HTTP\/1.1 200/);
       expectClean(fetched);
     },
@@ -156,7 +160,7 @@ describe("an upstream with secrets in its headers and error bodies", () => {
 });
 
 describe("an upstream with secrets in its responses", () => {
-  const pathOf = (leak: string) =>
+  const buildPath = (leak: string) =>
     Object.keys(BODIES).find((path) => path.startsWith(`/${leak.split("-")[0]}`)) ?? "/chat/completions";
 
   test.each(LEAKS.map((leak, index) => [leak, index] as const))(
@@ -164,7 +168,11 @@ describe("an upstream with secrets in its responses", () => {
     async (leak, index) => {
       const before = leaky.requestCount();
       const stream = !/whole|400|html/.test(leak);
-      const bytes = await bytesOf("POST", pathOf(leak), BODIES[pathOf(leak)]?.(`hushed-${index}`, stream));
+      const bytes = await readBytes(
+        "POST",
+        buildPath(leak),
+        BODIES[buildPath(leak)]?.(`hushed-${index}`, stream),
+      );
       expect(leaky.requestCount()).toBe(before + 1);
       expectClean(bytes);
       // A stream that has begun still ends with a valid terminal event.
@@ -174,9 +182,9 @@ describe("an upstream with secrets in its responses", () => {
 
   test("does not leak them in a stored response", async () => {
     const index = LEAKS.indexOf("responses-whole-failed");
-    const made = await bytesOf("POST", "/responses", { model: `hushed-${index}`, input: "Hello" });
+    const made = await readBytes("POST", "/responses", { model: `hushed-${index}`, input: "Hello" });
     expect(made).toContain("resp_leaky");
-    const fetched = await bytesOf("GET", "/responses/resp_leaky");
+    const fetched = await readBytes("GET", "/responses/resp_leaky");
     expect(fetched).toContain('"status":"failed"');
     expectClean(fetched);
   });
@@ -256,7 +264,7 @@ describe("private headers of a client", () => {
   });
 
   test("are not forwarded when a stored response is retrieved", async () => {
-    const made = await bytesOf("POST", "/responses", { model: "plain", input: "Hello" });
+    const made = await readBytes("POST", "/responses", { model: "plain", input: "Hello" });
     const id = /"id":"(resp_[^"]+)"/.exec(made)?.[1] ?? "";
     await fetch(`${gateway.url}/v1/responses/${id}?include[]=a&secret=client-canary`, {
       headers: { ...OWN_HEADERS, authorization: `Bearer ${KEY}` },

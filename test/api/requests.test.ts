@@ -37,7 +37,7 @@ function fetchReport(id: string, key: string): Promise<Response> {
   });
 }
 
-async function reportOf(id: string, key: string): Promise<Record<string, unknown>> {
+async function readReport(id: string, key: string): Promise<Record<string, unknown>> {
   const response = await fetchReport(id, key);
   expect(response.status).toBe(200);
   return asRecord(await response.json());
@@ -46,7 +46,7 @@ async function reportOf(id: string, key: string): Promise<Record<string, unknown
 describe("the report of a request", () => {
   test.each([false, true])("shows its outcome and its usage (stream: %p)", async (stream) => {
     const id = await made({ key: "a", stream });
-    const report = await reportOf(id, "a");
+    const report = await readReport(id, "a");
     const entry = gateway.upstreams[0]?.ledger.last();
     expect(report).toEqual({
       object: "gateway.request",
@@ -93,7 +93,7 @@ describe("the report of a request", () => {
 
   test("shows every attempt with its failure, but not its account", async () => {
     const id = await made({ key: "a", model: "hurt" });
-    const report = await reportOf(id, "a");
+    const report = await readReport(id, "a");
     expect(report).toMatchObject({
       model: "hurt",
       outcome: "completed",
@@ -120,7 +120,7 @@ describe("the report of a request", () => {
   test("of a rejected request shows the reason and no attempt", async () => {
     await made({ key: "poor" });
     const id = await made({ key: "poor" });
-    expect(await reportOf(id, "poor")).toMatchObject({
+    expect(await readReport(id, "poor")).toMatchObject({
       status: 429,
       outcome: "refused",
       error_code: "rate_limit_exceeded",
@@ -135,7 +135,7 @@ describe("the report of a request", () => {
       { headers: { authorization: `Bearer ${keySecret("a")}` } },
     );
     const responseId = String(asRecord(await response.json()).id);
-    expect(await reportOf(responseId, "a")).toMatchObject({
+    expect(await readReport(responseId, "a")).toMatchObject({
       id: response.headers.get("x-request-id"),
       endpoint: "responses",
     });

@@ -88,7 +88,7 @@ describe("an item that one account stores", () => {
       if (named !== undefined && !String(named.id).startsWith(`msg_${name}_`)) {
         return missing({ message: `Item with id '${named.id}' not found.`, param: "input", code: null })();
       }
-      return responseOf(`${name}_${++made}`);
+      return buildResponse(`${name}_${++made}`);
     });
   }
 
@@ -140,7 +140,7 @@ function chatResponse(): Response {
   });
 }
 
-function responseOf(id: string): Response {
+function buildResponse(id: string): Response {
   return Response.json({
     id: `resp_${id}`,
     object: "response",

@@ -46,7 +46,7 @@ const post = (path: Path, model: string, more: object = {}, init: RequestInit = 
   gateway.call(path, { model, ...BODIES[path], ...more }, init);
 
 /** The usage row of a response that was read to its end. */
-async function rowOf(response: Response): Promise<Row> {
+async function readRow(response: Response): Promise<Row> {
   await response.arrayBuffer();
   const id = response.headers.get("x-request-id");
   const rows = (await gateway.usageRows()).filter(({ request_id }) => request_id === id);
@@ -94,7 +94,7 @@ describe("usage is recorded as the upstream counted it, for every interface:", (
   test.each(cases)("%s (%s) by %s with %j", async (path, endpoint, model, more, stream) => {
     const response = await post(path, model, more);
     expect(response.status).toBe(200);
-    const row = await rowOf(response);
+    const row = await readRow(response);
     expect(row).toMatchObject({
       ...truth(),
       endpoint,
@@ -117,15 +117,15 @@ describe("usage is recorded as the upstream counted it, for every interface:", (
   test("cached tokens are recorded too", async () => {
     for (const stream of [false, true]) {
       const cached = () => post("/v1/responses", "plain", { prompt_cache_key: `key-${stream}`, stream });
-      expect((await rowOf(await cached())).cached_tokens).toBe(0);
-      const row = await rowOf(await cached());
+      expect((await readRow(await cached())).cached_tokens).toBe(0);
+      const row = await readRow(await cached());
       expect(row).toMatchObject(truth());
       expect(row.cached_tokens).toBeGreaterThan(0);
     }
   });
 
   test("counting input tokens uses no tokens", async () => {
-    expect(await rowOf(await post("/v1/responses/input_tokens", "plain"))).toMatchObject({
+    expect(await readRow(await post("/v1/responses/input_tokens", "plain"))).toMatchObject({
       ...NOTHING,
       endpoint: "responses.input_tokens",
       outcome: "completed",
@@ -139,7 +139,7 @@ describe("every outcome is recorded:", () => {
     ["/v1/responses", false],
     ["/v1/responses", true],
   ] as const)("incomplete, %s (stream: %p)", async (path, stream) => {
-    expect(await rowOf(await post(path, "incomplete", { stream }))).toMatchObject({
+    expect(await readRow(await post(path, "incomplete", { stream }))).toMatchObject({
       ...truth(),
       outcome: "incomplete",
       usage_source: "upstream",
@@ -149,14 +149,14 @@ describe("every outcome is recorded:", () => {
   test.each(["/v1/chat/completions", "/v1/responses"] as const)(
     "failed with reported usage, in a stream of %s",
     async (path) => {
-      const row = await rowOf(await post(path, "failed", { stream: true }));
+      const row = await readRow(await post(path, "failed", { stream: true }));
       expect(row).toMatchObject({ ...truth(), outcome: "failed", status: 200, error_code: "upstream_error" });
       expect(row.output_tokens).toBeGreaterThan(0);
     },
   );
 
   test("failed, as a whole response", async () => {
-    expect(await rowOf(await post("/v1/responses", "failed"))).toMatchObject({
+    expect(await readRow(await post("/v1/responses", "failed"))).toMatchObject({
       ...truth(),
       outcome: "failed",
     });
@@ -168,7 +168,7 @@ describe("every outcome is recorded:", () => {
     ["/v1/responses", "cut"],
     ["/v1/responses", "reset"],
   ] as const)("a stream of %s that was %s in the middle", async (path, model) => {
-    const row = await rowOf(await post(path, model, { stream: true }));
+    const row = await readRow(await post(path, model, { stream: true }));
     expect(row).toMatchObject({
       outcome: "upstream_cut",
       status: 200,
@@ -186,7 +186,7 @@ describe("every outcome is recorded:", () => {
     ["dead", 502, "upstream_error"],
   ])("failed before the response began, by %s", async (model, status, code) => {
     for (const stream of [false, true]) {
-      expect(await rowOf(await post("/v1/chat/completions", model, { stream }))).toMatchObject({
+      expect(await readRow(await post("/v1/chat/completions", model, { stream }))).toMatchObject({
         ...NOTHING,
         outcome: "failed",
         status,
@@ -200,7 +200,7 @@ describe("every outcome is recorded:", () => {
     ["an unknown model", "nothing", {}, 404, "model_not_found", "nothing"],
     ["an invalid field", "plain", { n: "two" }, 400, "invalid_type", ""],
   ])("rejected for %s", async (_, model, more, status, code, written) => {
-    expect(await rowOf(await post("/v1/chat/completions", model, more))).toMatchObject({
+    expect(await readRow(await post("/v1/chat/completions", model, more))).toMatchObject({
       ...NOTHING,
       outcome: "refused",
       status,
@@ -226,7 +226,7 @@ describe("every outcome is recorded:", () => {
   test("cancelled after it was pending", async () => {
     const response = await post("/v1/responses", "plain", { background: true });
     const { id } = (await response.clone().json()) as { id: string };
-    expect(await rowOf(response)).toMatchObject({ outcome: "pending", response_id: id });
+    expect(await readRow(response)).toMatchObject({ outcome: "pending", response_id: id });
     await gateway.call(`/v1/responses/${id}/cancel`, undefined, { method: "POST" });
     const rows = (await gateway.usageRows()).filter(({ response_id }) => response_id === id);
     expect(rows).toMatchObject([{ outcome: "cancelled" }]);
@@ -236,7 +236,7 @@ describe("every outcome is recorded:", () => {
 describe("wrong usage", () => {
   test("(negative) counts as zero", async () => {
     for (const path of ["/v1/chat/completions", "/v1/responses", "/v1/embeddings"] as const) {
-      const row = await rowOf(await post(path, "negative"));
+      const row = await readRow(await post(path, "negative"));
       expect(row).toMatchObject({ ...NOTHING, outcome: "completed", usage_source: "upstream" });
     }
   });
@@ -245,7 +245,7 @@ describe("wrong usage", () => {
     "(%s) is replaced by a local count, also for unpaid requests",
     async (model) => {
       for (const path of ["/v1/chat/completions", "/v1/responses", "/v1/embeddings"] as const) {
-        const row = await rowOf(await post(path, model));
+        const row = await readRow(await post(path, model));
         expect(row).toMatchObject({ outcome: "completed", usage_source: "estimated" });
         expect(row.input_tokens).toBeGreaterThan(0);
         if (path === "/v1/embeddings") expect(row.output_tokens).toBe(0);
@@ -262,8 +262,8 @@ describe("wrong usage", () => {
   ] as const)(
     "(%s) is replaced by a local count in streams of %s, after the first without usage",
     async (model, path) => {
-      await rowOf(await post(path, model, { stream: true }));
-      const row = await rowOf(await post(path, model, { stream: true }));
+      await readRow(await post(path, model, { stream: true }));
+      const row = await readRow(await post(path, model, { stream: true }));
       expect(row).toMatchObject({ outcome: "completed", usage_source: "estimated" });
       expect(row.input_tokens).toBeGreaterThan(0);
       expect(row.output_tokens).toBeGreaterThan(0);
@@ -271,7 +271,7 @@ describe("wrong usage", () => {
   );
 
   test("(absurd) is recorded as a safe integer", async () => {
-    const row = await rowOf(await post("/v1/chat/completions", "absurd"));
+    const row = await readRow(await post("/v1/chat/completions", "absurd"));
     expect(row.outcome).toBe("completed");
     for (const name of ["input_tokens", "output_tokens"]) {
       expect(Number(row[name])).toBeGreaterThanOrEqual(0);

@@ -34,7 +34,7 @@ export async function startWorld(): Promise<World> {
   return {
     ...console,
     async visit({ path, who }, looks = {}) {
-      const address = addressOf(path, ids);
+      const address = resolveAddress(path, ids);
       const visitor = `${who} ${JSON.stringify(looks)}`;
       const present = open.get(visitor);
       if (present !== undefined) await console.goTo(present, address);
@@ -62,7 +62,7 @@ async function settled(page: Page): Promise<void> {
 /** The id in the address of each page that is about one object. */
 type Ids = Readonly<Record<string, string>>;
 
-function addressOf(path: string, ids: Ids): string {
+function resolveAddress(path: string, ids: Ids): string {
   if (!path.includes(":")) return path;
   const id = ids[path];
   if (id === undefined) throw new Error(`No data is defined for ${path}: add it to demo-data.ts.`);

@@ -15,7 +15,7 @@ beforeEach(async () => {
 });
 afterEach(() => gateway.stop());
 
-const statusOf = async (model: string, stream = false) => {
+const readStatus = async (model: string, stream = false) => {
   const response = await ask(gateway, "messages", model, { stream });
   await response.text();
   return response.status;
@@ -24,15 +24,15 @@ const statusOf = async (model: string, stream = false) => {
 describe("an access token", () => {
   test("is requested once for all requests that need it at the same time", async () => {
     const models = Array.from({ length: 20 }, (_, at) => (at % 2 === 0 ? "vertex-claude" : "vertex-gemini"));
-    expect(await Promise.all(models.map((model) => statusOf(model)))).toEqual(Array(20).fill(200));
-    expect(await statusOf("vertex-claude")).toBe(200);
+    expect(await Promise.all(models.map((model) => readStatus(model)))).toEqual(Array(20).fill(200));
+    expect(await readStatus("vertex-claude")).toBe(200);
     expect(gateway.simulator.tokenIssuer.exchanges).toBe(1);
   });
 
   test("that was revoked is replaced, and the request is sent again", async () => {
-    expect(await statusOf("vertex-claude")).toBe(200);
+    expect(await readStatus("vertex-claude")).toBe(200);
     gateway.simulator.tokenIssuer.revokeAll();
-    expect(await statusOf("vertex-claude", true)).toBe(200);
+    expect(await readStatus("vertex-claude", true)).toBe(200);
     expect(gateway.simulator.tokenIssuer.exchanges).toBe(2);
   });
 
@@ -40,18 +40,18 @@ describe("an access token", () => {
     const issuer = gateway.simulator.tokenIssuer;
     // Less than the time before the expiry at which tokens are renewed.
     issuer.tokenSeconds = 200;
-    expect(await statusOf("vertex-claude")).toBe(200);
+    expect(await readStatus("vertex-claude")).toBe(200);
     issuer.failure = 500;
-    expect(await statusOf("vertex-claude")).toBe(200);
+    expect(await readStatus("vertex-claude")).toBe(200);
     await eventually(() => issuer.exchanges, { equals: 2 });
     // The failed renewal is not repeated at once, and does not affect requests.
-    expect([await statusOf("vertex-claude"), issuer.exchanges]).toEqual([200, 2]);
+    expect([await readStatus("vertex-claude"), issuer.exchanges]).toEqual([200, 2]);
   });
 
   test("that expires before the request would arrive is not used", async () => {
     const issuer = gateway.simulator.tokenIssuer;
     issuer.tokenSeconds = 5;
-    expect([await statusOf("vertex-claude"), await statusOf("vertex-claude")]).toEqual([200, 200]);
+    expect([await readStatus("vertex-claude"), await readStatus("vertex-claude")]).toEqual([200, 200]);
     expect(issuer.exchanges).toBe(2);
   });
 });
@@ -60,10 +60,10 @@ describe("an exchange that fails", () => {
   test("with a server error is a failure of the upstream, and the next request tries again", async () => {
     const issuer = gateway.simulator.tokenIssuer;
     issuer.failure = 500;
-    const statuses = await Promise.all([statusOf("vertex-claude"), statusOf("vertex-gemini")]);
+    const statuses = await Promise.all([readStatus("vertex-claude"), readStatus("vertex-gemini")]);
     expect([statuses, issuer.exchanges]).toEqual([[500, 500], 1]);
     issuer.failure = null;
-    await eventually(() => statusOf("vertex-claude"), { equals: 200 });
+    await eventually(() => readStatus("vertex-claude"), { equals: 200 });
   });
 
   test("because the key is rejected parks the account", async () => {
@@ -98,7 +98,7 @@ test("a client that disconnects while a token is requested sends no request upst
   controller.abort();
   await pending;
   // Waits for the same exchange.
-  expect(await statusOf("vertex-gemini")).toBe(200);
+  expect(await readStatus("vertex-gemini")).toBe(200);
   const paths = gateway.simulator.ledger.snapshot().entries.map(({ path }) => path.split(":").at(-1));
   expect([paths, gateway.simulator.tokenIssuer.exchanges]).toEqual([["generateContent"], 1]);
 });

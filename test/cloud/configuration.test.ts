@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => gateway.stop());
 
-async function problemsOf(account: object): Promise<string[]> {
+async function findProblems(account: object): Promise<string[]> {
   const file = JSON.stringify({ accounts: [{ name: "a", ...account }] });
   const environment = { SIMULATOR_ORIGIN: new URL(gateway.simulator.url).origin };
   const planned = await planChanges(
@@ -54,7 +54,7 @@ describe("the file", () => {
       },
     ],
   ])("accepts account %#", async (account) => {
-    expect(await problemsOf(account)).toEqual([]);
+    expect(await findProblems(account)).toEqual([]);
   });
 
   test.each([
@@ -73,7 +73,7 @@ describe("the file", () => {
     ],
     [{ kind: "anthropic", credential: '{ "type": "service_account" }' }, "a string of visible characters"],
   ])("rejects account %#", async (account, words) => {
-    expect((await problemsOf(account)).join(" ")).toContain(words);
+    expect((await findProblems(account)).join(" ")).toContain(words);
   });
 });
 

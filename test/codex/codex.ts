@@ -75,7 +75,7 @@ export function openCodex(setup: CodexSetup): CodexHome {
   const home = mkdtempSync(join(tmpdir(), "model-gateway-codex-"));
   const workspace = join(home, "workspace");
   mkdirSync(workspace);
-  writeFileSync(join(home, "config.toml"), setup.config ?? configOf(setup));
+  writeFileSync(join(home, "config.toml"), setup.config ?? buildConfig(setup));
 
   function command(args: readonly string[]) {
     const env = {
@@ -103,7 +103,7 @@ export function openCodex(setup: CodexSetup): CodexHome {
   };
 }
 
-function configOf(setup: CodexSetup): string {
+function buildConfig(setup: CodexSetup): string {
   const { url, model, transport, provider = {}, auth = "environment" } = setup;
   const settings = {
     name: "Model Gateway",

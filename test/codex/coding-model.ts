@@ -78,7 +78,7 @@ function respondTo({ model, input }: AskedBody, count: number): string {
 
 function outputItem(last: Item | undefined, count: number): Record<string, unknown> {
   const call = { status: "completed", call_id: `call_${count}` };
-  const text = textOf(last?.content);
+  const text = joinText(last?.content);
   if (last?.role === "user" && text.startsWith("run: ")) {
     const args = JSON.stringify({ cmd: text.slice("run: ".length) });
     return { type: "function_call", id: `fc_${count}`, ...call, name: "exec_command", arguments: args };
@@ -87,7 +87,7 @@ function outputItem(last: Item | undefined, count: number): Record<string, unkno
     const input = text.slice("patch: ".length);
     return { type: "custom_tool_call", id: `ctc_${count}`, ...call, name: "apply_patch", input };
   }
-  const reply = last?.output === undefined ? `You said: ${text}` : `It gave: ${textOf(last.output)}`;
+  const reply = last?.output === undefined ? `You said: ${text}` : `It gave: ${joinText(last.output)}`;
   return {
     type: "message",
     id: `msg_${count}`,
@@ -97,7 +97,7 @@ function outputItem(last: Item | undefined, count: number): Record<string, unkno
   };
 }
 
-function textOf(content: Item["content"]): string {
+function joinText(content: Item["content"]): string {
   if (typeof content === "string") return content;
   return (content ?? []).map(({ text }) => text ?? "").join("");
 }

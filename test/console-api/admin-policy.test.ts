@@ -31,7 +31,7 @@ beforeAll(async () => {
 
 afterAll(() => gateway.stop());
 
-async function modelsOf(key: string): Promise<string[]> {
+async function listModels(key: string): Promise<string[]> {
   const response = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
   const { data } = (await response.json()) as { data: { id: string }[] };
   return data.map(({ id }) => id);
@@ -54,12 +54,12 @@ function account(name: string): Promise<ResponseBody<"admin.accounts.get">> {
 }
 
 test("a form has exactly the fields of the configuration file", () => {
-  const sectionOf = (name: "models" | "accounts" | "groups") =>
+  const readSection = (name: "models" | "accounts" | "groups") =>
     Object.keys(gatewayFile.shape[name].unwrap().element.shape);
-  expect(Object.keys(modelForm.shape).sort()).toEqual(sectionOf("models").sort());
-  expect(Object.keys(groupForm.shape).sort()).toEqual(sectionOf("groups").sort());
+  expect(Object.keys(modelForm.shape).sort()).toEqual(readSection("models").sort());
+  expect(Object.keys(groupForm.shape).sort()).toEqual(readSection("groups").sort());
   // The credential is separate from the document, because it is never returned.
-  const accountFields = sectionOf("accounts").filter((field) => field !== "credential");
+  const accountFields = readSection("accounts").filter((field) => field !== "credential");
   expect(Object.keys(accountForm.shape).sort()).toEqual(accountFields.sort());
 });
 
@@ -91,16 +91,16 @@ describe("groups", () => {
 keys: [{ name: previewing, user: dev@example.com, group: previewed, secret: previewing-key-0123456789-0123456789 }]`);
     const key = "previewing-key-0123456789-0123456789";
     await eventually(() => chat("fast-chat", key), { equals: 200 });
-    expect(await modelsOf(key)).toEqual(listed ?? []);
+    expect(await listModels(key)).toEqual(listed ?? []);
   });
 
   test("a saved group is active at once, and a concurrent change is not overwritten", async () => {
     const before = await admin.call("admin.groups.get", { params: { name: "default" } });
-    expect(await modelsOf(TEST_KEY)).toEqual(["fast-chat", "slow-chat"]);
+    expect(await listModels(TEST_KEY)).toEqual(["fast-chat", "slow-chat"]);
     const document = { ...before.document, models: ["fast-chat"] };
     const sent = { params: { name: "default" }, body: { document, version: before.version } };
     const after = await admin.call("admin.groups.save", sent);
-    expect(await modelsOf(TEST_KEY)).toEqual(["fast-chat"]);
+    expect(await listModels(TEST_KEY)).toEqual(["fast-chat"]);
     expect(after.version).not.toBe(before.version);
     expect(await admin.callRejected("admin.groups.save", sent)).toMatchObject({
       status: 409,
@@ -110,7 +110,7 @@ keys: [{ name: previewing, user: dev@example.com, group: previewed, secret: prev
       params: { name: "default" },
       body: { document: before.document, version: after.version },
     });
-    expect(await modelsOf(TEST_KEY)).toEqual(["fast-chat", "slow-chat"]);
+    expect(await listModels(TEST_KEY)).toEqual(["fast-chat", "slow-chat"]);
   });
 
   test("all errors are reported at once with their fields", async () => {
@@ -262,7 +262,7 @@ keys: [{ name: draining, user: dev@example.com, group: drained, secret: draining
     expect(await underWay).toBe(200);
     await eventually(async () => (await account("slow")).facts.state, { equals: "disabled" });
     expect((await act("enable")).document.enabled).toBeUndefined();
-    expect(await modelsOf(key)).toEqual(["drained"]);
+    expect(await listModels(key)).toEqual(["drained"]);
   });
 
   test("a new credential is used at once and unparks the account", async () => {

@@ -27,7 +27,7 @@ const HELLO = [{ role: "user", content: "hello" }];
 const SMTP = { host: "smtp.example.com", port: 587, user: "gw", from: "Gateway <gw@example.com>" };
 
 /** Only the file can allow private networks, and all test servers are on loopback. */
-const fileOf = (more: object) => JSON.stringify(more);
+const writeFile = (more: object) => JSON.stringify(more);
 
 describe("settings", () => {
   test("start with closed registration, no mail server, and alert rules without recipients", async () => {
@@ -166,12 +166,12 @@ describe("mail", () => {
       from: "gw@example.com",
       private_network: true,
     };
-    await gateway.apply(fileOf({ smtp }));
+    await gateway.apply(writeFile({ smtp }));
     const wrong = await admin.call("admin.settings.test_mail", { body: { to: "ada@example.com" } });
     expect(wrong.ok).toBe(false);
     expect(wrong.message).toStartWith("The mail server rejected the user name or the password.");
     expect(wrong.message).not.toContain("canary");
-    await gateway.apply(fileOf({ smtp: { ...smtp, password: "smtp-canary-1" } }));
+    await gateway.apply(writeFile({ smtp: { ...smtp, password: "smtp-canary-1" } }));
     expect(await admin.call("admin.settings.test_mail", { body: { to: "ada@example.com" } })).toMatchObject({
       ok: true,
     });
@@ -191,13 +191,13 @@ describe("mail", () => {
 describe("alerts", () => {
   test("are sent to a webhook when an account is parked, and again when its credential is replaced", async () => {
     const webhooks = [{ name: "ops", url: listener.url, secret: "0123456789abcdef0", private_network: true }];
-    await gateway.apply(fileOf({ alerts: { webhooks } }));
+    await gateway.apply(writeFile({ alerts: { webhooks } }));
     expect(await admin.call("admin.settings.test_alert", { body: { webhook: "ops" } })).toEqual({
       ok: true,
       message: "HTTP 200",
     });
     await gateway.apply(
-      fileOf({
+      writeFile({
         models: [{ id: "locked", interfaces: ["chat"] }],
         accounts: [
           {
@@ -224,7 +224,7 @@ describe("alerts", () => {
       return alert?.deliveries[0]?.state === "delivered";
     });
     await gateway.apply(
-      fileOf({
+      writeFile({
         accounts: [
           {
             name: "locked",

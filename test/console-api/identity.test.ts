@@ -36,7 +36,7 @@ afterAll(() => gateway.stop());
 const stranger = (): ConsoleClient => openConsoleClient(gateway.url, { origin: gateway.url });
 
 /** The cookie as a browser stores it. */
-function browserOf(response: Response): ConsoleClient & { cookie: string } {
+function openBrowser(response: Response): ConsoleClient & { cookie: string } {
   const [cookie = ""] = response.headers.get("set-cookie")?.split(";") ?? [];
   return { ...openConsoleClient(gateway.url, { cookie, origin: gateway.url }), cookie };
 }
@@ -45,7 +45,7 @@ async function signIn(email: string, password: string, code?: string) {
   const body = { email, password, ...(code === undefined ? {} : { code }) };
   const response = await stranger().send("session.create", { body });
   if (!response.ok) throw new Error(await response.text());
-  return browserOf(response);
+  return openBrowser(response);
 }
 
 const tokenIn = (text: string) => /#(\w+)/.exec(text)?.[1] ?? "";
@@ -53,7 +53,7 @@ const tokenIn = (text: string) => /#(\w+)/.exec(text)?.[1] ?? "";
 async function invited(email: string): Promise<ConsoleClient & { cookie: string }> {
   const { url } = await admin.call("admin.links.create", { body: { purpose: "invite", email } });
   const body = { token: tokenIn(url), password: PASSWORD };
-  return browserOf(await stranger().send("invitation.accept", { body }));
+  return openBrowser(await stranger().send("invitation.accept", { body }));
 }
 
 describe("the first administrator", () => {
@@ -73,7 +73,7 @@ describe("the first administrator", () => {
     expect(wrong).toMatchObject({ status: 410, code: "link_used_up" });
     const weak = await stranger().callRejected("claim.use", { body: { ...claim, password: "short" } });
     expect(weak).toMatchObject({ status: 400, param: "password" });
-    const boss = browserOf(await stranger().send("claim.use", { body: claim }));
+    const boss = openBrowser(await stranger().send("claim.use", { body: claim }));
     expect((await boss.call("session.current")).user).toMatchObject({
       email: "boss@example.com",
       role: "admin",
@@ -149,7 +149,7 @@ describe("signing in", () => {
     const again = await first.send("session.create", {
       body: { email: "ada@example.com", password: PASSWORD },
     });
-    const second = browserOf(again);
+    const second = openBrowser(again);
     expect(second.cookie).not.toBe(first.cookie);
     expect((await first.call("session.current")).user).toBeNull();
     expect((await second.call("session.current")).user).not.toBeNull();
@@ -257,7 +257,7 @@ describe("a password", () => {
       code: "wrong_credentials",
       param: "password",
     });
-    const here = browserOf(await browser.send("password.change", change(PASSWORD)));
+    const here = openBrowser(await browser.send("password.change", change(PASSWORD)));
     expect((await here.call("session.current")).user).not.toBeNull();
     expect((await browser.call("session.current")).user).toBeNull();
     expect((await other.call("session.current")).user).toBeNull();
@@ -307,7 +307,7 @@ describe("a sign-in link", () => {
     const token = tokenIn(url);
     const reset = { body: { token, password: NEW_PASSWORD } };
     expect(await stranger().callRejected("password.reset", reset)).toMatchObject({ code: "link_used_up" });
-    const browser = browserOf(await stranger().send("session.create_by_link", { body: { token } }));
+    const browser = openBrowser(await stranger().send("session.create_by_link", { body: { token } }));
     expect((await browser.call("session.current")).user).toMatchObject({
       email: "linked@example.com",
       has_password: false,
@@ -367,7 +367,7 @@ describe("the second factor", () => {
     codes = ((await confirmed.json()) as { recovery_codes: string[] }).recovery_codes;
     expect(codes).toHaveLength(10);
     const before = browser;
-    browser = browserOf(confirmed);
+    browser = openBrowser(confirmed);
     expect((await before.call("session.current")).user).toBeNull();
     expect(await browser.call("second_factor.read")).toEqual({
       since: expect.any(Number),
@@ -438,7 +438,7 @@ describe("the second factor", () => {
     }
     const proof = { password: PASSWORD, code: codes[1] };
     const removed = await browser.send("second_factor.remove", { body: proof });
-    browser = browserOf(removed);
+    browser = openBrowser(removed);
     await signIn("two@example.com", PASSWORD);
     const begun = await browser.call("second_factor.begin", { body: { password: PASSWORD } });
     secret = begun.secret;
@@ -486,8 +486,8 @@ describe("a personal access token", () => {
     });
     const program = openConsoleClient(gateway.url, { authorization: `Bearer ${made.secret}` });
     await program.call("admin.users.create", { body: { email: "by-token@example.com" } });
-    const roleOf = (role: string) => gateway.apply(`users: [{ email: second@example.com, role: ${role} }]`);
-    await roleOf("user");
+    const setRole = (role: string) => gateway.apply(`users: [{ email: second@example.com, role: ${role} }]`);
+    await setRole("user");
     const rejection = { status: 403, code: "forbidden", message: expect.stringContaining("administrator") };
     expect(await program.callRejected("admin.users.list")).toMatchObject(rejection);
     expect(await program.callRejected("session.current")).toMatchObject(rejection);
@@ -497,7 +497,7 @@ describe("a personal access token", () => {
       code: "forbidden",
       param: "scope",
     });
-    await roleOf("admin");
+    await setRole("admin");
     await program.call("admin.users.list");
   });
 
@@ -533,7 +533,7 @@ describe("registration", () => {
     expect(await stranger().callRejected("registration.create", grabbing)).toMatchObject({
       code: "invalid_value",
     });
-    const browser = browserOf(await stranger().send("registration.create", register("new@example.com")));
+    const browser = openBrowser(await stranger().send("registration.create", register("new@example.com")));
     expect((await browser.call("session.current")).user).toMatchObject({ role: "user" });
     expect(await stranger().callRejected("registration.create", register("NEW@example.com"))).toMatchObject({
       status: 409,

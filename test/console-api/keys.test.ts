@@ -51,7 +51,7 @@ async function makeKey(asking: SignedInClient, body: object = {}) {
   return asking.call("keys.create", { body: { name: `key ${made}`, group: "free", ...body } });
 }
 
-const auditOf = async (target: string) =>
+const readAudit = async (target: string) =>
   (await listChanges(gateway.installation.db, { target }, { after: null, limit: 9 })).rows;
 
 describe("the groups in which a user can create keys", () => {
@@ -140,7 +140,7 @@ describe("creating a key", () => {
 
   test("is recorded in the audit log without the secret", async () => {
     const { secret } = await makeKey(ada, { name: "audited" });
-    const [entry] = await auditOf(`key audited of ${ADA}`);
+    const [entry] = await readAudit(`key audited of ${ADA}`);
     expect(entry).toMatchObject({
       action: "key.create",
       actor: { kind: "user", id: ada.user.id, name: ADA },
@@ -243,7 +243,7 @@ describe("editing a key", () => {
     await ada.call("keys.edit", { params: { id: key.id }, body: { limits: { rpm: 1 }, expires_at: null } });
     expect((await chat(secret)).status).toBe(200);
     expect((await chat(secret)).status).toBe(429);
-    const [entry] = await auditOf(`key after of ${ADA}`);
+    const [entry] = await readAudit(`key after of ${ADA}`);
     expect(entry?.changes).toContainEqual({ field: "limits.rpm", from: "5", to: "1" });
   });
 

@@ -144,7 +144,7 @@ const SCOPES_WITHIN: Readonly<Record<TokenScope, readonly (TokenScope | "none")[
 };
 
 /** Sends a body that no operation accepts: an error about the body means that authorization passed. */
-async function codeOf(asking: ConsoleClient, { method, path, body }: ConsoleRoute): Promise<string | null> {
+async function readCode(asking: ConsoleClient, { method, path, body }: ConsoleRoute): Promise<string | null> {
   const takesBody = method !== "GET" && body.safeParse(undefined).success === false;
   const response = await asking.fetch(buildPath(path), {
     method,
@@ -171,7 +171,7 @@ const GATE = ["sign_in_required", "forbidden", "foreign_origin"];
 
 describe.each(Object.keys(ASKERS) as Asker[])("called by %s", (asker) => {
   test.each(EVERY)("%s", async (name, route) => {
-    const code = await codeOf(await ASKERS[asker](), route);
+    const code = await readCode(await ASKERS[asker](), route);
     const rejection = code !== null && GATE.includes(code) ? code : null;
     expect(rejection).toBe(expected(name, asker));
   });
@@ -187,9 +187,9 @@ describe("called by a page of another site with an administrator's cookie", () =
   test.each(CHANGES)("%s", async (_, route) => {
     const { cookie } = await signInAs(gateway, "root@example.com", "admin");
     const foreign = openConsoleClient(gateway.url, { cookie, origin: "https://evil.example" });
-    expect(await codeOf(foreign, route)).toBe("foreign_origin");
+    expect(await readCode(foreign, route)).toBe("foreign_origin");
     const silent = openConsoleClient(gateway.url, { cookie });
-    expect(await codeOf(silent, route)).toBe("foreign_origin");
+    expect(await readCode(silent, route)).toBe("foreign_origin");
   });
 });
 

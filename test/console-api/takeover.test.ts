@@ -46,7 +46,7 @@ const stranger = (): ConsoleClient => openConsoleClient(gateway.url, { origin: g
 const tokenIn = (text: string) => /#(\w+)/.exec(text)?.[1] ?? "";
 const linkTo = async (email: string, skipped = 0) => tokenIn(await smtp.textTo(email, skipped));
 
-function browserOf(response: Response): ConsoleClient {
+function openBrowser(response: Response): ConsoleClient {
   const [cookie = ""] = response.headers.get("set-cookie")?.split(";") ?? [];
   return openConsoleClient(gateway.url, { cookie, origin: gateway.url });
 }
@@ -106,7 +106,7 @@ describe("registering with a mail server", () => {
       purpose: "verify",
       email,
     });
-    const browser = browserOf(await stranger().send("email.verify", { body: { token, password: OWNER } }));
+    const browser = openBrowser(await stranger().send("email.verify", { body: { token, password: OWNER } }));
     expect((await browser.call("session.current")).user).toMatchObject({ email });
     expect(await signInStatus(email, ATTACKER)).toBe(401);
     expect(await signInStatus(email, OWNER)).toBe(200);

@@ -20,7 +20,7 @@ const ask = (model: string, secret?: string) =>
     secret === undefined ? {} : { headers: { authorization: `Bearer ${secret}` } },
   );
 
-async function idOf(response: Response): Promise<string> {
+async function readId(response: Response): Promise<string> {
   await response.text();
   return response.headers.get("x-request-id") ?? "";
 }
@@ -50,7 +50,7 @@ afterAll(() => gateway.stop());
 
 describe("a request of a free group", () => {
   test("shows its value at list prices line by line, and that nothing was charged", async () => {
-    const id = await idOf(await ask("paid", OTHER_SECRET));
+    const id = await readId(await ask("paid", OTHER_SECRET));
     const request = await other.call("usage.request", { params: { id } });
     expect(request).toMatchObject({ payer: null, charged: "0.00" });
     expect(Number(request.cost)).toBeGreaterThan(0);
@@ -61,7 +61,7 @@ describe("a request of a free group", () => {
   });
 
   test("shows no calculation with prices that are not those of its time", async () => {
-    const id = await idOf(await ask("paid", OTHER_SECRET));
+    const id = await readId(await ask("paid", OTHER_SECRET));
     const save = (price: object) =>
       admin.call("admin.models.save", {
         params: { id: "paid" },
@@ -76,8 +76,8 @@ describe("a request of a free group", () => {
 
 describe("the tiles and the list", () => {
   test("count the same requests, rejected ones included", async () => {
-    await idOf(await ask("paid", LIMITED_SECRET));
-    await idOf(await ask("paid", LIMITED_SECRET));
+    await readId(await ask("paid", LIMITED_SECRET));
+    await readId(await ask("paid", LIMITED_SECRET));
     const { data } = await other.call("usage.requests", { query: { limit: 200 } });
     const { total } = await other.call("usage.chart", {});
     expect(total.refused).toBeGreaterThan(0);
@@ -86,8 +86,8 @@ describe("the tiles and the list", () => {
   });
 
   test("agree with every number that links to the list", async () => {
-    await idOf(await ask("paid", LIMITED_SECRET));
-    await idOf(await ask("unknown-model", LIMITED_SECRET));
+    await readId(await ask("paid", LIMITED_SECRET));
+    await readId(await ask("unknown-model", LIMITED_SECRET));
     const { db } = gateway.installation;
     const dayMs = startOfDay(Date.now());
     const count = async (query: object) =>
@@ -126,7 +126,7 @@ describe("the tiles and the list", () => {
 
 describe("a request that was just served", () => {
   test("is in the list and the chart of its user at once, with tokens and cost", async () => {
-    const id = await idOf(await ask("paid"));
+    const id = await readId(await ask("paid"));
     const { data } = await payer.call("usage.requests");
     expect(data[0]).toMatchObject({ id, model: "paid", outcome: "completed", status: 200 });
     expect(Number(data[0]?.cost)).toBeGreaterThan(0);
@@ -137,7 +137,7 @@ describe("a request that was just served", () => {
   });
 
   test("is visible to its user and to administrators only", async () => {
-    const id = await idOf(await ask("paid"));
+    const id = await readId(await ask("paid"));
     expect(await other.callRejected("usage.request", { params: { id } })).toMatchObject({
       code: "not_found",
     });
@@ -149,7 +149,7 @@ describe("a request that was just served", () => {
   });
 
   test("is in the charts of all users, of its user, its group and its account", async () => {
-    await idOf(await ask("second"));
+    await readId(await ask("second"));
     for (const query of [
       { whose: "everybody" },
       { user: PAYER },
@@ -185,7 +185,7 @@ describe("users who are not administrators", () => {
   });
 
   test("get no information about accounts", async () => {
-    const id = await idOf(await ask("paid"));
+    const id = await readId(await ask("paid"));
     const whole = JSON.stringify([
       await payer.call("usage.request", { params: { id } }),
       await payer.call("usage.requests"),
@@ -199,7 +199,7 @@ describe("users who are not administrators", () => {
 
 describe("the inspector", () => {
   test("shows the timeline and a price whose lines add up to the cost", async () => {
-    const id = await idOf(await ask("paid"));
+    const id = await readId(await ask("paid"));
     const request = await payer.call("usage.request", { params: { id } });
     expect(request.steps.map(({ kind }) => kind)).toEqual(["checks", "attempt", "response"]);
     expect(request.steps.at(-1)?.to_ms).toBe(request.duration_ms);
@@ -211,13 +211,13 @@ describe("the inspector", () => {
   });
 
   test("names the account to administrators", async () => {
-    const id = await idOf(await ask("paid"));
+    const id = await readId(await ask("paid"));
     const request = await admin.call("usage.request", { params: { id } });
     expect(request.steps.find(({ kind }) => kind === "attempt")).toMatchObject({ account: "sim" });
   });
 
   test("shows the error message of a rejected request", async () => {
-    await idOf(await ask("paid", LIMITED_SECRET));
+    await readId(await ask("paid", LIMITED_SECRET));
     const refused = await ask("paid", LIMITED_SECRET);
     const rejection = (await refused.json()) as { error: { message: string } };
     const id = refused.headers.get("x-request-id") ?? "";
@@ -233,8 +233,8 @@ describe("the inspector", () => {
 
 describe("filters", () => {
   test("select by model, outcome, status and time, in the list and in the file", async () => {
-    await idOf(await ask("second"));
-    await idOf(await ask("no-such-model"));
+    await readId(await ask("second"));
+    await readId(await ask("no-such-model"));
     const query = { status: "4", outcome: "refused", model: "no-such-model" };
     const { data } = await payer.call("usage.requests", { query });
     expect(data.length).toBeGreaterThan(0);
@@ -258,7 +258,7 @@ describe("filters", () => {
 });
 
 test("a name that is a spreadsheet formula is escaped in the file", async () => {
-  await idOf(await ask("paid", OTHER_SECRET));
+  await readId(await ask("paid", OTHER_SECRET));
   const response = await other.send("usage.export");
   expect(response.headers.get("content-type")).toBe("text/csv; charset=utf-8");
   const file = await response.text();

@@ -19,7 +19,7 @@ const TURNS = 4;
 const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
 
 /** Returns the account of each response after reading it to its end. */
-async function accountsOf(gateway: PooledGateway, asks: readonly RequestSetup[]): Promise<string[]> {
+async function listAccounts(gateway: PooledGateway, asks: readonly RequestSetup[]): Promise<string[]> {
   const ids: string[] = [];
   for (const ask of asks) {
     const response = await gateway.send(ask);
@@ -28,8 +28,8 @@ async function accountsOf(gateway: PooledGateway, asks: readonly RequestSetup[])
     ids.push(response.headers.get("x-request-id") ?? "");
   }
   const rows = await gateway.usageRows();
-  const accountOf = new Map(rows.map((row) => [row.request_id, String(row.account_id)]));
-  return ids.map((id) => accountOf.get(id) ?? "none");
+  const accountByRequest = new Map(rows.map((row) => [row.request_id, String(row.account_id)]));
+  return ids.map((id) => accountByRequest.get(id) ?? "none");
 }
 
 const message = (role: string, content: string) => ({ role, content });
@@ -82,7 +82,7 @@ describe("on several accounts", () => {
     async (_, askOf) => {
       const conversations = await Promise.all(
         times(CONVERSATIONS, (n) =>
-          accountsOf(
+          listAccounts(
             gateway,
             times(TURNS, (turn) => ({ key: "a", ...askOf(n, turn) })),
           ),
@@ -97,12 +97,12 @@ describe("on several accounts", () => {
   test("the same name with two keys is two conversations", async () => {
     const named = (key: string) =>
       times(CONVERSATIONS, (n): RequestSetup => ({ key, headers: { "session-id": `session-${n}` } }));
-    const [a, b] = await Promise.all([accountsOf(gateway, named("a")), accountsOf(gateway, named("b"))]);
+    const [a, b] = await Promise.all([listAccounts(gateway, named("a")), listAccounts(gateway, named("b"))]);
     expect(a).not.toEqual(b);
   });
 
   test("requests without a conversation are spread over the accounts", async () => {
-    const accounts = await accountsOf(
+    const accounts = await listAccounts(
       gateway,
       times(80, () => ({ key: "a" })),
     );
@@ -124,10 +124,10 @@ describe("when an account fails", () => {
       CONVERSATIONS,
       (n): RequestSetup => ({ key: "a", headers: { "session-id": `s-${n}` } }),
     );
-    const before = await accountsOf(gateway, conversations);
+    const before = await listAccounts(gateway, conversations);
     gateway.upstreams[0]?.force("500");
-    const after = await accountsOf(gateway, conversations);
-    const again = await accountsOf(gateway, conversations);
+    const after = await listAccounts(gateway, conversations);
+    const again = await listAccounts(gateway, conversations);
     const rows = await gateway.installation.db.sql`SELECT id FROM account WHERE name = 'account-0'`;
     const broken = String(rows[0]?.id);
     expect(before).toContain(broken);
@@ -264,17 +264,17 @@ describe("reasoning that another account encrypted", () => {
   const QUESTION = `{ "role":"user", "content" : "1e999 \\u00e9 [,] " }`;
   const CALL = `{"type":"function_call","call_id":"c1","name":"f","arguments":"{\\"x\\": 1.0}"}`;
   const RESULT = `{"type":"function_call_output", "call_id":"c1", "output":"{\\"reasoning\\":[1,2]}"}`;
-  const bodyOf = (items: readonly string[], model: string, stream: boolean) =>
+  const buildBody = (items: readonly string[], model: string, stream: boolean) =>
     `{ "seed":12345678901234567890,"input":[${items}] ,"model":"${model}","stream":${stream},  "store":false}`;
 
   test.each([false, true])("is removed, and nothing else is changed (stream: %p)", async (stream) => {
-    const sent = bodyOf([QUESTION, REASONING, CALL, RESULT, REASONING], "pooled", stream);
+    const sent = buildBody([QUESTION, REASONING, CALL, RESULT, REASONING], "pooled", stream);
     const response = await gateway.call("/v1/responses", sent);
     const text = await response.text();
     expect([response.status, text]).toEqual([200, text]);
     expect(received).toEqual([
-      bodyOf([QUESTION, REASONING, CALL, RESULT, REASONING], "sim-fast", stream),
-      bodyOf([QUESTION, CALL, RESULT], "sim-fast", stream),
+      buildBody([QUESTION, REASONING, CALL, RESULT, REASONING], "sim-fast", stream),
+      buildBody([QUESTION, CALL, RESULT], "sim-fast", stream),
     ]);
   });
 
@@ -282,7 +282,10 @@ describe("reasoning that another account encrypted", () => {
     "is removed once, and a second rejection is delivered (stream: %p)",
     async (stream) => {
       understands = false;
-      const response = await gateway.call("/v1/responses", bodyOf([QUESTION, REASONING], "pooled", stream));
+      const response = await gateway.call(
+        "/v1/responses",
+        buildBody([QUESTION, REASONING], "pooled", stream),
+      );
       expect(await expectRejection(response, 400)).toMatchObject({ code: "invalid_encrypted_content" });
       expect(received.length).toBe(2);
     },
@@ -290,7 +293,7 @@ describe("reasoning that another account encrypted", () => {
 
   test("is not removed from a request without reasoning", async () => {
     understands = false;
-    const response = await gateway.call("/v1/responses", bodyOf([QUESTION, CALL], "pooled", false));
+    const response = await gateway.call("/v1/responses", buildBody([QUESTION, CALL], "pooled", false));
     expect(asRecord(await response.json()).error).toMatchObject({ code: "invalid_encrypted_content" });
     expect(received.length).toBe(1);
   });

@@ -33,27 +33,27 @@ const KINDS = [
   {
     name: "without a version",
     fields: `base_url: ${ORIGIN}`,
-    pathOf: (path: string) => `/openai/v1${path}`,
+    buildPath: (path: string) => `/openai/v1${path}`,
   },
   {
     name: "without a version, with a full base URL",
     fields: `base_url: ${ORIGIN}/openai/v1/`,
-    pathOf: (path: string) => `/openai/v1${path}`,
+    buildPath: (path: string) => `/openai/v1${path}`,
   },
   {
     name: "with a v1 API version and a partial base URL",
     fields: `base_url: ${ORIGIN}/openai\n    api_version: preview`,
-    pathOf: (path: string) => `/openai/v1${path}`,
+    buildPath: (path: string) => `/openai/v1${path}`,
   },
   {
     name: "with a date as its version",
     fields: `base_url: ${ORIGIN}\n    api_version: 2024-10-21`,
-    pathOf: (path: string) =>
+    buildPath: (path: string) =>
       path.startsWith("/responses") ? `/openai${path}` : `/openai/deployments/my-deployment.v2${path}`,
   },
 ];
 
-describe.each(KINDS)("an azure account $name", ({ fields, pathOf }) => {
+describe.each(KINDS)("an azure account $name", ({ fields, buildPath }) => {
   let gateway: RunningGateway;
 
   beforeAll(async () => {
@@ -67,7 +67,7 @@ describe.each(KINDS)("an azure account $name", ({ fields, pathOf }) => {
     expect([response.status, text.includes("my-deployment")]).toEqual([200, false]);
     if (!path.startsWith("/images")) expect(text).toContain('"model":"public-name"');
     const entry = gateway.simulator.ledger.last();
-    expect(entry?.path).toBe(pathOf(path));
+    expect(entry?.path).toBe(buildPath(path));
     expect(entry?.model).toBe("my-deployment.v2");
     expect(entry?.headers["api-key"]).toBe(CREDENTIAL);
     expect(entry?.headers).not.toHaveProperty("authorization");
@@ -78,7 +78,7 @@ describe.each(KINDS)("an azure account $name", ({ fields, pathOf }) => {
     const { id } = (await made.json()) as { id: string };
     const listed = await gateway.call(`/v1/responses/${id}/input_items?limit=1`);
     expect(await listed.json()).toMatchObject({ object: "list", data: [{ role: "user" }] });
-    expect(gateway.simulator.ledger.last()?.path).toBe(pathOf(`/responses/${id}/input_items`));
+    expect(gateway.simulator.ledger.last()?.path).toBe(buildPath(`/responses/${id}/input_items`));
     const deleted = await gateway.call(`/v1/responses/${id}`, undefined, { method: "DELETE" });
     expect(await deleted.json()).toMatchObject({ deleted: true });
   });

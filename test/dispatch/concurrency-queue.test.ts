@@ -12,7 +12,7 @@ import {
   seenBy,
   startPooledGateway,
 } from "../support/pooled-gateway.ts";
-import { countWaiting, occupySlots, seenOf, stuckBeside, untilWaiting } from "../support/queue-control.ts";
+import { countWaiting, listSeen, occupySlots, stuckBeside, untilWaiting } from "../support/queue-control.ts";
 import { asRecord, payload, readStream } from "../support/sse-text.ts";
 import { openStreamClient } from "../support/stream-client.ts";
 import { openSocketClient } from "../support/turn-client.ts";
@@ -35,12 +35,12 @@ const QUEUE = { max_waiting: 200, timeout: "20s" };
 const KEEP_ALIVE = { keepAliveMs: 100, keepAliveTickMs: 20 } as const;
 
 const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
-const peakOf = (gateway: PooledGateway, model = PACED_MODEL) =>
-  seenOf(gateway, model).reduce((sum, { peakInFlight }) => sum + peakInFlight, 0);
+const countPeak = (gateway: PooledGateway, model = PACED_MODEL) =>
+  listSeen(gateway, model).reduce((sum, { peakInFlight }) => sum + peakInFlight, 0);
 const inFlight = ({ upstreams }: PooledGateway) =>
   upstreams.reduce((sum, { ledger }) => sum + ledger.totals().inFlight, 0);
 
-async function statusOf(asking: Promise<Response>): Promise<number> {
+async function readStatus(asking: Promise<Response>): Promise<number> {
   const response = await asking;
   await response.text();
   return response.status;
@@ -56,12 +56,12 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
     const gateway = await start({ group: { queue: QUEUE }, ...setup });
     const freeSlots = await occupySlots(gateway, 5, "a");
     const asked = times(60, (i) =>
-      statusOf(gateway.send({ key: "a", stream: i % 2 === 0, family: i % 3 === 0 ? "responses" : "chat" })),
+      readStatus(gateway.send({ key: "a", stream: i % 2 === 0, family: i % 3 === 0 ? "responses" : "chat" })),
     );
     await untilWaiting(gateway, 60);
     await freeSlots();
     expect(new Set(await Promise.all(asked))).toEqual(new Set([200]));
-    expect(seenOf(gateway, PACED_MODEL)).toMatchObject([{ requests: 60, peakInFlight: 5 }]);
+    expect(listSeen(gateway, PACED_MODEL)).toMatchObject([{ requests: 60, peakInFlight: 5 }]);
     const rows = (await gateway.usageRows()).filter(({ outcome }) => outcome === "completed");
     expect(rows.filter(({ wait_ms }) => Number(wait_ms) > 0)).toHaveLength(60);
   });
@@ -69,9 +69,9 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
   test("wait before a large body is read, and are all served", async () => {
     const gateway = await start({ group: { queue: QUEUE }, keys: { a: { limits: { concurrency: 5 } } } });
     const large = { messages: [{ role: "user", content: "word ".repeat(40_000) }] };
-    const statuses = await Promise.all(times(20, () => statusOf(gateway.send({ key: "a", more: large }))));
+    const statuses = await Promise.all(times(20, () => readStatus(gateway.send({ key: "a", more: large }))));
     expect(new Set(statuses)).toEqual(new Set([200]));
-    expect(peakOf(gateway)).toBeLessThanOrEqual(5);
+    expect(countPeak(gateway)).toBeLessThanOrEqual(5);
   });
 
   test("may wait long before their bodies are read", async () => {
@@ -82,10 +82,10 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
       // The server discards unread body bytes sooner than the slot becomes free.
       limits: { connections: { ...limits.connections, unreadBodyMs: 200, checkMs: 50 } },
     });
-    const first = statusOf(gateway.send({ key: "a" }));
+    const first = readStatus(gateway.send({ key: "a" }));
     await eventually(() => inFlight(gateway), { equals: 1 });
     const large = { messages: [{ role: "user", content: "word ".repeat(400_000) }] };
-    expect(await statusOf(gateway.send({ key: "a", more: large }))).toBe(200);
+    expect(await readStatus(gateway.send({ key: "a", more: large }))).toBe(200);
     expect(await first).toBe(200);
   });
 
@@ -96,7 +96,7 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
       clients.flatMap((client) => [client.turn({ model: "pooled", input: "Hi", store: false })]),
     );
     expect(turns.map(({ last }) => last.type)).toEqual(times(6, () => "response.completed"));
-    expect(peakOf(gateway)).toBeLessThanOrEqual(2);
+    expect(countPeak(gateway)).toBeLessThanOrEqual(2);
     for (const client of clients) client.close();
   });
 
@@ -104,7 +104,7 @@ describe("60 requests on a concurrency of 5, with a queue of 200 and 20 s", () =
     const gateway = await start({ group: { queue: QUEUE }, keys: { a: { limits: { concurrency: 1 } } } });
     const statuses = await Promise.all(
       times(4, (i) =>
-        statusOf(
+        readStatus(
           gateway.send({
             key: "a",
             family: "responses",
@@ -236,7 +236,7 @@ describe("while a request waits for its slot", () => {
       if (stream) await client.until((text) => text.includes("keep-alive"));
       client.disconnect("reset");
       await untilWaiting(gateway, 0);
-      const next = statusOf(gateway.send({ key: "a" }));
+      const next = readStatus(gateway.send({ key: "a" }));
       await untilWaiting(gateway, 1);
       await freeSlots();
       expect(await next).toBe(200);
@@ -255,7 +255,7 @@ describe("while a request waits for its slot", () => {
     const freeSlots = await occupySlots(gateway, 1, "a");
     const order: string[] = [];
     const ask = async (key: string) => {
-      await statusOf(gateway.send({ key }));
+      await readStatus(gateway.send({ key }));
       order.push(key);
     };
     const asked = times(20, () => ask("a"));
@@ -271,7 +271,7 @@ describe("while a request waits for its slot", () => {
 test("requests that wait at shutdown are served before the gateway ends", async () => {
   const gateway = await start({ group: { queue: QUEUE }, keys: { a: { limits: { concurrency: 1 } } } });
   const freeSlots = await occupySlots(gateway, 1, "a");
-  const asked = times(4, () => statusOf(gateway.send({ key: "a" })));
+  const asked = times(4, () => readStatus(gateway.send({ key: "a" })));
   await untilWaiting(gateway, 4);
   running.splice(0);
   const stopped = gateway.stop();
@@ -310,9 +310,9 @@ test("1,000 requests that start and abort at random leave every slot free", asyn
     },
   );
   await eventually(async () => (await countWaiting(gateway)).all === 0 && inFlight(gateway) === 0);
-  expect(peakOf(gateway, QUICK)).toBeLessThanOrEqual(6);
+  expect(countPeak(gateway, QUICK)).toBeLessThanOrEqual(6);
   const statuses = await Promise.all(
-    times(12, (i) => statusOf(gateway.send({ key: i % 2 === 0 ? "a" : "b" }))),
+    times(12, (i) => readStatus(gateway.send({ key: i % 2 === 0 ? "a" : "b" }))),
   );
   expect(new Set(statuses)).toEqual(new Set([200]));
   const rows = await gateway.usageRows();

@@ -27,7 +27,7 @@ async function start(setup: PoolSetup): Promise<PooledGateway> {
   return gateway;
 }
 
-async function statusOf(gateway: PooledGateway, ask: RequestSetup = {}): Promise<number> {
+async function readStatus(gateway: PooledGateway, ask: RequestSetup = {}): Promise<number> {
   const response = await gateway.send(ask);
   await response.text();
   return response.status;
@@ -65,24 +65,24 @@ describe("one account", () => {
         { ...SPARE, models: { pooled: "sim-fast", other: "sim-fast" } },
       ],
     });
-    for (let i = 0; i < 5; i++) expect(await statusOf(gateway, { stream: i % 2 === 0 })).toBe(200);
+    for (let i = 0; i < 5; i++) expect(await readStatus(gateway, { stream: i % 2 === 0 })).toBe(200);
     expect(seenBy(gateway)).toEqual([1, 5]);
-    for (let i = 0; i < 5; i++) expect(await statusOf(gateway, { model: "other" })).toBe(200);
+    for (let i = 0; i < 5; i++) expect(await readStatus(gateway, { model: "other" })).toBe(200);
     expect(seenBy(gateway)).toEqual([6, 5]);
   });
 
   test.each(["429@retry=1", "429-date"])("serves again after its Retry-After (%s)", async (fault) => {
     const gateway = await start({ accounts: [PREFERRED, SPARE] });
     gateway.upstreams[0]?.force(fault, 1);
-    expect(await statusOf(gateway)).toBe(200);
+    expect(await readStatus(gateway)).toBe(200);
     expect(seenBy(gateway)).toEqual([1, 1]);
-    expect(await statusOf(gateway)).toBe(200);
+    expect(await readStatus(gateway)).toBe(200);
     expect(seenBy(gateway)).toEqual([1, 2]);
     await eventually(async () => {
-      await statusOf(gateway);
+      await readStatus(gateway);
       return (seenBy(gateway)[0] ?? 0) > 1;
     });
-    expect(await statusOf(gateway)).toBe(200);
+    expect(await readStatus(gateway)).toBe(200);
     expect(seenBy(gateway)[0]).toBe(3);
   });
 
@@ -98,7 +98,7 @@ describe("one account", () => {
       ],
     });
     for (const model of ["pooled", "other", "pooled", "other", "pooled"]) {
-      expect(await statusOf(gateway, { model })).toBe(200);
+      expect(await readStatus(gateway, { model })).toBe(200);
     }
     const rows = await gateway.usageRows();
     expect(rows.map(({ attempts }) => attempts)).toEqual([2, 2, 2, 1, 1]);
@@ -111,21 +111,21 @@ describe("one account", () => {
       const gateway = await start(setup);
       const urls = gateway.upstreams.map(({ url }) => url);
       gateway.upstreams[0]?.force(fault);
-      expect(await statusOf(gateway)).toBe(200);
+      expect(await readStatus(gateway)).toBe(200);
       gateway.upstreams[0]?.force(null);
-      for (let i = 0; i < 3; i++) expect(await statusOf(gateway)).toBe(200);
+      for (let i = 0; i < 3; i++) expect(await readStatus(gateway)).toBe(200);
       expect(seenBy(gateway)).toEqual([1, 4]);
 
       // Another field changes: the credential is still the same. The new model shows that the change is active.
       const spare = { ...SPARE, models: { [PUBLIC_MODEL]: "sim-fast", added: "sim-fast" } };
       await gateway.apply(poolFile({ accounts: [{ ...PREFERRED, weight: 5 }, spare] }, urls));
-      await eventually(() => statusOf(gateway, { model: "added" }), { equals: 200 });
-      expect(await statusOf(gateway)).toBe(200);
+      await eventually(() => readStatus(gateway, { model: "added" }), { equals: 200 });
+      expect(await readStatus(gateway)).toBe(200);
       expect(seenBy(gateway)).toEqual([1, 6]);
 
       await gateway.apply(poolFile({ accounts: [{ ...PREFERRED, credential: "renewed" }, SPARE] }, urls));
       await eventually(async () => {
-        expect(await statusOf(gateway)).toBe(200);
+        expect(await readStatus(gateway)).toBe(200);
         return (seenBy(gateway)[0] ?? 0) > 1;
       });
       expect(gateway.upstreams[0]?.ledger.last()?.headers.authorization).toBe("Bearer renewed");
@@ -135,8 +135,8 @@ describe("one account", () => {
   test("that rejects invalid requests stays healthy", async () => {
     const gateway = await start({ accounts: [PREFERRED, SPARE] });
     gateway.upstreams[0]?.force("400", 10);
-    for (let i = 0; i < 10; i++) expect(await statusOf(gateway)).toBe(400);
-    expect(await statusOf(gateway)).toBe(200);
+    for (let i = 0; i < 10; i++) expect(await readStatus(gateway)).toBe(400);
+    expect(await readStatus(gateway)).toBe(200);
     expect(seenBy(gateway)).toEqual([11, 0]);
   });
 });
@@ -145,9 +145,9 @@ describe("all accounts", () => {
   test("cooling down briefly: the request waits and is served", async () => {
     const gateway = await start({ accounts: [{}, {}], group: { queue: { max_waiting: 10, timeout: "5s" } } });
     for (const upstream of gateway.upstreams) upstream.force("429@retry=1", 1);
-    expect(await statusOf(gateway)).toBe(429);
+    expect(await readStatus(gateway)).toBe(429);
     const statuses = await Promise.all(
-      [false, true, false, true].map((stream) => statusOf(gateway, { stream })),
+      [false, true, false, true].map((stream) => readStatus(gateway, { stream })),
     );
     expect(statuses).toEqual([200, 200, 200, 200]);
     const rows = (await gateway.usageRows()).filter(({ status }) => status === 200);
@@ -161,7 +161,7 @@ describe("all accounts", () => {
       accounts: [{ url: slow.url }, { url: soon.url }],
       group: { queue: { max_waiting: 10, timeout: "2s" } },
     });
-    expect(await statusOf(gateway)).toBe(429);
+    expect(await readStatus(gateway)).toBe(429);
     for (const stream of [false, true]) {
       const response = await gateway.send({ stream });
       const seconds = Number(response.headers.get("retry-after"));

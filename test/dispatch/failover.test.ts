@@ -109,7 +109,7 @@ function ask(name: AskName, key = TEST_KEY): Promise<Response> {
   return gateway.call(path, { ...body, model: "pooled" }, { headers: { authorization: `Bearer ${key}` } });
 }
 
-async function rowOf(response: Response): Promise<Record<string, unknown>> {
+async function readRow(response: Response): Promise<Record<string, unknown>> {
   const id = response.headers.get("x-request-id");
   const rows = await gateway.installation.db.sql`
     SELECT usage.*, account.name AS account FROM usage LEFT JOIN account ON account.id = usage.account_id
@@ -141,7 +141,7 @@ async function expectServedBySecond(name: AskName, response: Response, attempts:
   await eventually(() => second.ledger.totals().inFlight, { equals: 0 });
   const truth: LedgerEntry | null = second.ledger.last();
   await gateway.usageRows();
-  expect(await rowOf(response)).toMatchObject({
+  expect(await readRow(response)).toMatchObject({
     account: "second",
     upstream_model: "sim-other",
     attempts,
@@ -184,7 +184,7 @@ describe("a fault before content is invisible to the client", () => {
     await Promise.all(responses.map((response) => response.text()));
     await gateway.usageRows();
     for (const response of responses) {
-      expect(await rowOf(response)).toMatchObject({ account: "second", attempts: 2, outcome: "completed" });
+      expect(await readRow(response)).toMatchObject({ account: "second", attempts: 2, outcome: "completed" });
     }
     await eventually(() => first.ledger.totals().inFlight, { equals: 0 });
   });
@@ -222,7 +222,7 @@ describe("when every account fails", () => {
       expect(error).toMatchObject({ code: responded.code, request_id: response.headers.get("x-request-id") });
       expect([requestsAt(first), requestsAt(second)]).toEqual([1, 1]);
       await gateway.usageRows();
-      expect(await rowOf(response)).toMatchObject({
+      expect(await readRow(response)).toMatchObject({
         status: responded.status,
         outcome: "failed",
         error_code: responded.code,
@@ -240,7 +240,7 @@ describe("when every account fails", () => {
     expect(asked.length).toBe(3);
     expect(new Set(asked).size).toBe(3);
     await gateway.usageRows();
-    expect(await rowOf(response)).toMatchObject({ attempts: 3 });
+    expect(await readRow(response)).toMatchObject({ attempts: 3 });
   });
 
   test("a single broken account is tried once", async () => {
@@ -262,7 +262,7 @@ describe("no failover happens", () => {
     expect(response.status).toBe(400);
     expect([requestsAt(first), requestsAt(second)]).toEqual([1, 0]);
     await gateway.usageRows();
-    expect(await rowOf(response)).toMatchObject({
+    expect(await readRow(response)).toMatchObject({
       account: "first",
       attempts: 1,
       outcome: "failed",
@@ -280,7 +280,7 @@ describe("no failover happens", () => {
     expect(failures.length).toBe(1);
     expect(requestsAt(second)).toBe(0);
     await gateway.usageRows();
-    expect(await rowOf(response)).toMatchObject({ account: "first", attempts: 1, outcome: "upstream_cut" });
+    expect(await readRow(response)).toMatchObject({ account: "first", attempts: 1, outcome: "upstream_cut" });
   });
 });
 

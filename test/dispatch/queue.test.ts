@@ -14,7 +14,7 @@ import {
   seenBy,
   startPooledGateway,
 } from "../support/pooled-gateway.ts";
-import { occupySlots, seenOf, stuckBeside, untilWaiting } from "../support/queue-control.ts";
+import { listSeen, occupySlots, stuckBeside, untilWaiting } from "../support/queue-control.ts";
 import { asRecord, payload, readStream } from "../support/sse-text.ts";
 import { openStreamClient } from "../support/stream-client.ts";
 
@@ -46,7 +46,7 @@ async function placesInUse({ url }: PooledGateway): Promise<unknown> {
 
 const times = <T>(count: number, make: (i: number) => T) => Array.from({ length: count }, (_, i) => make(i));
 
-async function rowOf(gateway: PooledGateway, response: Response): Promise<Record<string, unknown>> {
+async function readRow(gateway: PooledGateway, response: Response): Promise<Record<string, unknown>> {
   const id = response.headers.get("x-request-id");
   return asRecord((await gateway.usageRows()).find((row) => row.request_id === id));
 }
@@ -83,7 +83,7 @@ describe("500 clients on an account with a concurrency of 10", () => {
       await untilWaiting(gateway, 500);
       await freeSlots();
       expect(new Set(await Promise.all(asked))).toEqual(new Set([200]));
-      expect(seenOf(gateway, PACED)).toMatchObject([{ requests: 500, peakInFlight: 10 }]);
+      expect(listSeen(gateway, PACED)).toMatchObject([{ requests: 500, peakInFlight: 10 }]);
       const rows = (await gateway.usageRows()).filter(({ outcome }) => outcome === "completed");
       const waits = rows.map(({ wait_ms }) => Number(wait_ms)).sort((a, b) => a - b);
       expect(waits).toHaveLength(500);
@@ -106,7 +106,7 @@ describe("500 clients on an account with a concurrency of 10", () => {
     await untilWaiting(gateway, 120);
     await freeSlots();
     expect(new Set(await Promise.all(asked))).toEqual(new Set([200]));
-    const seen = seenOf(gateway, PACED);
+    const seen = listSeen(gateway, PACED);
     expect(seen.map(({ peakInFlight }) => peakInFlight)).toEqual([4, 4, 4]);
     // The three accounts are alike, so none may be idle while the others work.
     for (const { requests } of seen) expect(requests).toBeGreaterThan(20);
@@ -201,7 +201,7 @@ describe("the queue is bounded", () => {
       const response = await gateway.send({ stream });
       expect(response.headers.get("retry-after")).toMatch(/^([1-9]|[1-5]\d|60)$/);
       expect(await expectRejection(response, 429)).toMatchObject({ code: "rate_limit_exceeded" });
-      const row = await rowOf(gateway, response);
+      const row = await readRow(gateway, response);
       expect(row).toMatchObject({ outcome: "refused", attempts: 0, error_code: "rate_limit_exceeded" });
       expect(row.wait_ms).toBeGreaterThanOrEqual(195);
       expect(seenBy(gateway)).toEqual([1]);

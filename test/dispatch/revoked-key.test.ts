@@ -10,7 +10,7 @@ import {
   type PoolSetup,
   startPooledGateway,
 } from "../support/pooled-gateway.ts";
-import { occupySlots, seenOf, stuckBeside, untilWaiting } from "../support/queue-control.ts";
+import { listSeen, occupySlots, stuckBeside, untilWaiting } from "../support/queue-control.ts";
 
 let gateway: PooledGateway;
 afterEach(() => gateway.stop());
@@ -38,7 +38,7 @@ async function revoke(name: string): Promise<void> {
 
 async function expectUnsent(response: Response): Promise<void> {
   expect((await expectRejection(response, 401)).code).toBe("invalid_api_key");
-  expect(seenOf(gateway, "sim-fast").map(({ requests }) => requests)).toEqual([0]);
+  expect(listSeen(gateway, "sim-fast").map(({ requests }) => requests)).toEqual([0]);
 }
 
 describe("a revoked key", () => {

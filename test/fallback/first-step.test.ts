@@ -22,7 +22,7 @@ function start(setup: FallbackSetup, options: object = {}): Promise<PaidGateway>
   return stopLater(startFallbackGateway(setup, options));
 }
 
-const stepOf = ({ headers }: Response) => headers.get("x-gateway-step");
+const readStep = ({ headers }: Response) => headers.get("x-gateway-step");
 
 test("makes all attempts if no later step is for failures", async () => {
   const gateway = await start({
@@ -31,7 +31,7 @@ test("makes all attempts if no later step is for failures", async () => {
   });
   const response = await ask(gateway);
   const { row } = await readServed(gateway, response);
-  expect([stepOf(response), row.attempts]).toEqual(["0", 3]);
+  expect([readStep(response), row.attempts]).toEqual(["0", 3]);
 });
 
 test("keeps one attempt for a later step that is for failures", async () => {
@@ -41,7 +41,7 @@ test("keeps one attempt for a later step that is for failures", async () => {
   });
   const response = await ask(gateway);
   const { row } = await readServed(gateway, response);
-  expect([stepOf(response), row.attempts]).toEqual(["1", 3]);
+  expect([readStep(response), row.attempts]).toEqual(["1", 3]);
 });
 
 test("waits no longer than leave_after for the concurrency of its group, also with a long body", async () => {
@@ -64,7 +64,7 @@ test("waits no longer than leave_after for the concurrency of its group, also wi
   await reader?.read();
   for (const words of [1, 60_000]) {
     const response = await ask(gateway, { messages: [{ role: "user", content: "x ".repeat(words) }] });
-    expect([words, stepOf(response)]).toEqual([words, "1"]);
+    expect([words, readStep(response)]).toEqual([words, "1"]);
     const { row } = await readServed(gateway, response);
     expect(row.waitMs).toBeLessThan(20_000);
   }
@@ -166,7 +166,7 @@ test("leaves its finished batches to the operator, and the step charges what it 
   const gateway = await startWithBatches("sim-fast");
   const response = await gateway.call("/v1/embeddings", { model: "asked", input: TEXTS });
   const { row } = await readServed(gateway, response);
-  expect([stepOf(response), row.chargedNano]).toEqual(["1", billRow(row, PRICE, "2")]);
+  expect([readStep(response), row.chargedNano]).toEqual(["1", billRow(row, PRICE, "2")]);
   expect(row.inputTokens).toBeLessThan(5_000);
 });
 

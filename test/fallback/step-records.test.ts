@@ -40,7 +40,7 @@ test("an attempt has the step and its group, in the capture and in its span", as
     { number: 0, group: "saver" },
     { number: 1, group: "standard" },
   ]);
-  const spans = await collector.spansOf(id, 3);
+  const spans = await collector.findSpans(id, 3);
   const sent = spans.filter(({ kind }) => kind === CLIENT).map(({ attributes }) => attributes);
   expect(sent).toMatchObject([
     { "gateway.group": "saver", "gateway.fallback_step": 0 },

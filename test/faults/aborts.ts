@@ -13,7 +13,7 @@ import type { LedgerEntry } from "../../simulator/ledger.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import { type ClientRecord, sendRequest } from "./client.ts";
 import { checked, type Fault, type Finding, figure, none, percent } from "./fault.ts";
-import { forEachOf } from "./for-each-concurrent.ts";
+import { forEachIndex } from "./for-each-concurrent.ts";
 import { openRig, type Rig, readMarker } from "./killable-gateway.ts";
 import { buildConfiguration, buildKey } from "./setup.ts";
 
@@ -55,7 +55,7 @@ export const aborts: Fault = {
           users: 2,
           balance: "5000.00",
           groups: GROUPS.map((name) => ({ name, billing: { charge: "balance" }, on_disconnect: name })),
-          groupOf: (user) => GROUPS[user % 2] ?? "cancel",
+          findGroup: (user) => GROUPS[user % 2] ?? "cancel",
         },
         url,
       ),
@@ -68,7 +68,7 @@ export const aborts: Fault = {
       // In parts, for the simulator keeps its last ten thousand requests.
       for (let done = 0; done < wanted; ) {
         const part = Math.min(2_500, wanted - done);
-        await forEachOf(part, AT_ONCE, async (i) => {
+        await forEachIndex(part, AT_ONCE, async (i) => {
           const user = i % 2;
           asked[user]?.push(await leaveSomewhere(rig.url(), user, done + i));
         });
@@ -107,7 +107,7 @@ async function countOnce(rig: Rig): Promise<void> {
     } as const;
     await sendRequest({ ...one, prompt: PROMPTS[0] ?? "", leaveAfterMs: 200 });
   }
-  await forEachOf(LESSONS, LESSONS, async (i) => {
+  await forEachIndex(LESSONS, LESSONS, async (i) => {
     await sendRequest({
       url: rig.url(),
       key: buildKey(i % 2),
@@ -222,9 +222,9 @@ function compare(
 /** What was asked of the simulator. It counts a prompt only when it begins to respond, so each is counted by another. */
 function inputSent(asked: readonly ClientRecord[], truth: readonly LedgerEntry[]): number {
   const byMarker = new Map(asked.map((one) => [one.marker, one]));
-  const nameOf = (entry: LedgerEntry) => byMarker.get(readMarker(entry))?.prompt ?? "";
+  const findPrompt = (entry: LedgerEntry) => byMarker.get(readMarker(entry))?.prompt ?? "";
   const counted = new Map(
-    truth.filter(({ inputTokens }) => inputTokens > 0).map((entry) => [nameOf(entry), entry.inputTokens]),
+    truth.filter(({ inputTokens }) => inputTokens > 0).map((entry) => [findPrompt(entry), entry.inputTokens]),
   );
-  return truth.reduce((sum, entry) => sum + (counted.get(nameOf(entry)) ?? 0), 0);
+  return truth.reduce((sum, entry) => sum + (counted.get(findPrompt(entry)) ?? 0), 0);
 }

@@ -36,7 +36,7 @@ function versionAt(step: number): Version {
   };
 }
 
-function fileOf(version: Version, simulatorUrl: string): object {
+function buildFile(version: Version, simulatorUrl: string): object {
   const { price, multiplier, modelMultiplier, group } = version;
   const file = buildConfiguration(
     {
@@ -52,7 +52,7 @@ function fileOf(version: Version, simulatorUrl: string): object {
           model_multipliers: { long: modelMultiplier },
         },
       })),
-      groupOf: () => group,
+      findGroup: () => group,
     },
     simulatorUrl,
   );
@@ -88,7 +88,7 @@ export const changes: Fault = {
     let simulatorUrl = "";
     const rig = await openRig(store, (url) => {
       simulatorUrl = url;
-      return fileOf(versionAt(0), url);
+      return buildFile(versionAt(0), url);
     });
     try {
       const versions = [inForce(versionAt(0), 0)];
@@ -97,7 +97,7 @@ export const changes: Fault = {
         await Bun.sleep(BETWEEN_MS);
         const version = versionAt(step);
         const fromMs = Date.now();
-        await rig.apply(fileOf(version, simulatorUrl));
+        await rig.apply(buildFile(version, simulatorUrl));
         const before = versions.at(-1);
         if (before !== undefined) before.toMs = Date.now() + TAKEN_UP_WITHIN_MS;
         versions.push(inForce(version, fromMs));

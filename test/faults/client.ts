@@ -101,7 +101,7 @@ export async function sendRequest(asking: ClientRequest): Promise<ClientRecord> 
         [MARKER_HEADERS[family === "messages" ? "messages" : "openai"]]: asked.marker,
         ...(asking.idempotencyKey === undefined ? {} : { "idempotency-key": asking.idempotencyKey }),
       },
-      body: JSON.stringify(bodyOf(asking)),
+      body: JSON.stringify(buildBody(asking)),
       signal: leaving.signal,
     });
     asked.status = response.status;
@@ -117,7 +117,7 @@ export async function sendRequest(asking: ClientRequest): Promise<ClientRecord> 
   return asked;
 }
 
-function bodyOf({ family, model, stream, prompt, search, more: others = {} }: ClientRequest): object {
+function buildBody({ family, model, stream, prompt, search, more: others = {} }: ClientRequest): object {
   const more = { ...others, ...offerSearch(family, search) };
   if (family === "embeddings") return { model, input: prompt, ...more };
   if (family === "responses") return { model, input: prompt, stream, store: false, ...more };

@@ -11,7 +11,7 @@ import {
 import { type ClientRecord, sendRequest } from "./client.ts";
 import { startCorpusUpstream } from "./corpus-upstream.ts";
 import { checked, type Fault, type Finding, figure, none, percent, quantile } from "./fault.ts";
-import { forEachOf } from "./for-each-concurrent.ts";
+import { forEachIndex } from "./for-each-concurrent.ts";
 import { openRig } from "./killable-gateway.ts";
 import { buildConfiguration, buildKey } from "./setup.ts";
 
@@ -65,7 +65,7 @@ export const estimate: Fault = {
     );
     try {
       const asked: ClientRecord[] = [];
-      await forEachOf(samples.length, AT_ONCE, async (i) => {
+      await forEachIndex(samples.length, AT_ONCE, async (i) => {
         asked[i] = await sendRequest({
           url: rig.url(),
           key: buildKey(0),
@@ -89,9 +89,9 @@ export const estimate: Fault = {
         }
         errors.push({
           kind,
-          output: errorOf(row.outputTokens, countTokens(response)),
-          input: errorOf(row.inputTokens, countTokens(prompt) + WRAPPING_TOKENS),
-          older: errorOf(row.outputTokens, countOlder(response)),
+          output: computeError(row.outputTokens, countTokens(response)),
+          input: computeError(row.inputTokens, countTokens(prompt) + WRAPPING_TOKENS),
+          older: computeError(row.outputTokens, countOlder(response)),
         });
       }
       return [
@@ -121,7 +121,7 @@ export const estimate: Fault = {
   },
 };
 
-function errorOf(counted: number, truth: number): number {
+function computeError(counted: number, truth: number): number {
   return Math.abs(counted - truth) / Math.max(1, truth);
 }
 

@@ -1,5 +1,5 @@
 /** `work` for 0, 1, … up to `count`, so many of them at a time. */
-export async function forEachOf(
+export async function forEachIndex(
   count: number,
   atOnce: number,
   work: (i: number) => Promise<void>,

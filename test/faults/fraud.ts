@@ -40,7 +40,7 @@ export const fraud: Fault = {
             { name: "default", billing: { charge: "balance" } },
             ...played.map(({ name, group }) => ({ name, billing: { charge: "balance" }, ...group })),
           ],
-          groupOf: (user) => places[user]?.name ?? "default",
+          findGroup: (user) => places[user]?.name ?? "default",
         },
         url,
       ),

@@ -351,7 +351,7 @@ export class NodeCluster {
 
   /** Applies a file in the folder of the first node. */
   apply(name = "gateway.yaml"): Promise<Run> {
-    return this.#run(["apply", this.pathOf(name)]);
+    return this.#run(["apply", this.buildPath(name)]);
   }
 
   /** Changes the files of nodes and applies them, while no node starts. */
@@ -360,7 +360,7 @@ export class NodeCluster {
   }
 
   /** Of a file in the folder of the first node. */
-  pathOf(name: string): string {
+  buildPath(name: string): string {
     return join(this.#parts.folder, "node-0", name);
   }
 

@@ -34,7 +34,7 @@ const SETUP: Setup = {
     { name: "default", billing: { charge: "balance", multiplier: "1.3" } },
     { name: "unpaid", billing: { charge: "none" } },
   ],
-  groupOf: (user) => (isUnpaid(user) ? "unpaid" : "default"),
+  findGroup: (user) => (isUnpaid(user) ? "unpaid" : "default"),
 };
 
 /** Does something to the running process, and returns what was seen of it. */

@@ -137,7 +137,7 @@ export class Operator {
   /** Applies it once, without the files of the nodes. */
   async tryFile(setup: Setup): Promise<Run> {
     const { cluster } = this.#options;
-    await Bun.write(cluster.pathOf(TRIED_FILE), this.#build(setup));
+    await Bun.write(cluster.buildPath(TRIED_FILE), this.#build(setup));
     return cluster.apply(TRIED_FILE);
   }
 

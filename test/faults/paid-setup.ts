@@ -36,7 +36,7 @@ function buildGroups(payer: Payer): Setup {
       { name: "drain", billing: { charge: payer }, on_disconnect: "drain" },
       { name: "unpaid", billing: { charge: "none" } },
     ],
-    groupOf: (user) => (isUnpaid(user) ? "unpaid" : user % 2 === 0 ? "default" : "drain"),
+    findGroup: (user) => (isUnpaid(user) ? "unpaid" : user % 2 === 0 ? "default" : "drain"),
   };
   if (payer === "balance") return { ...setup, balance: `${OPENING_USD}.00` };
   const windows = [

@@ -62,7 +62,7 @@ export interface Setup {
   balance?: string;
   groups: readonly SetupGroup[];
   /** The group of user i. */
-  groupOf?(user: number): string;
+  findGroup?(user: number): string;
   plans?: readonly object[];
   subscriptions?: readonly object[];
 }
@@ -132,7 +132,7 @@ export function buildConfiguration(setup: Setup, simulatorUrl: string): object {
     keys: users.map(({ email }, user) => ({
       name: `key-${user}`,
       user: email,
-      group: setup.groupOf?.(user) ?? "default",
+      group: setup.findGroup?.(user) ?? "default",
       secret: buildKey(user),
       limits: setup.limitsOf?.(user) ?? {},
     })),

@@ -7,7 +7,7 @@
 import type { LedgerEntry } from "../../simulator/ledger.ts";
 import type { UsageRow } from "../../src/store/usage/usage-row.ts";
 import { checked, type Fault, type Finding, figure, none, percent } from "./fault.ts";
-import { forEachOf } from "./for-each-concurrent.ts";
+import { forEachIndex } from "./for-each-concurrent.ts";
 import { openRig, type Rig } from "./killable-gateway.ts";
 import { buildKey, PRICE, userEmail } from "./setup.ts";
 
@@ -37,7 +37,7 @@ export const translated: Fault = {
       const identified: string[] = [];
       const truth: LedgerEntry[] = [];
       for (let round = 0; round < (times ?? ROUNDS); round++) {
-        await forEachOf(LEAVES_A_ROUND, AT_ONCE, async (i) => {
+        await forEachIndex(LEAVES_A_ROUND, AT_ONCE, async (i) => {
           const requestId = await leaveSomewhere(rig.url(), round * LEAVES_A_ROUND + i);
           if (requestId !== null) identified.push(requestId);
         });

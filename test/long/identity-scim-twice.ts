@@ -51,7 +51,7 @@ function listNames(start: number, end: number): string {
 /** As Okta does: it looks for each resource by its name, then creates or replaces it. */
 async function push(scim: ScimClient): Promise<number> {
   const startedMs = performance.now();
-  const ids = await forEachOf(PEOPLE, (i) => {
+  const ids = await forEachIndex(PEOPLE, (i) => {
     const userName = `person-${i}@example.com`;
     const emails = [{ value: userName, type: "work", primary: true }];
     return put(scim, "/Users", `userName eq "${userName}"`, {
@@ -61,7 +61,7 @@ async function push(scim: ScimClient): Promise<number> {
       active: true,
     });
   });
-  await forEachOf(GROUPS, (i) => {
+  await forEachIndex(GROUPS, (i) => {
     const displayName = `team-${i}`;
     const members = ids.filter((_, person) => person % GROUPS === i).map((value) => ({ value }));
     return put(scim, "/Groups", `displayName eq "${displayName}"`, { displayName, members });
@@ -79,7 +79,7 @@ async function put(scim: ScimClient, path: string, filter: string, body: object)
   return reply.body.id;
 }
 
-async function forEachOf(count: number, work: (i: number) => Promise<string>): Promise<string[]> {
+async function forEachIndex(count: number, work: (i: number) => Promise<string>): Promise<string[]> {
   const results: string[] = [];
   let next = 0;
   const workers = Array.from({ length: AT_ONCE }, async () => {

@@ -26,7 +26,7 @@ const WEATHER = {
 let gateway: RunningGateway;
 
 /** The promises of the SDK are not promises to the test runner. */
-async function failureOf(result: PromiseLike<unknown>): Promise<unknown> {
+async function catchFailure(result: PromiseLike<unknown>): Promise<unknown> {
   try {
     await result;
   } catch (error) {
@@ -132,7 +132,7 @@ describe.each(Object.keys(SDK_PACKAGES) as SdkVersion[])("the SDK %s", (version)
 
   test("gets errors in its own form", async () => {
     const fail = (model: string) => client.messages.create(ask(model));
-    expect(await failureOf(fail("nothing"))).toMatchObject({
+    expect(await catchFailure(fail("nothing"))).toMatchObject({
       status: 404,
       error: {
         type: "error",
@@ -141,12 +141,12 @@ describe.each(Object.keys(SDK_PACKAGES) as SdkVersion[])("the SDK %s", (version)
       },
       requestID: expect.stringMatching(/^req_/),
     });
-    expect(await failureOf(fail("claude-full"))).toMatchObject({
+    expect(await catchFailure(fail("claude-full"))).toMatchObject({
       status: 400,
       error: { error: { message: "prompt is too long: 9000 tokens > 8192 maximum" } },
     });
     const stranger = await openSdk(version, gateway.url, { apiKey: "gwk_wrong" });
-    expect(await failureOf(stranger.messages.create(ask("claude-fast")))).toMatchObject({
+    expect(await catchFailure(stranger.messages.create(ask("claude-fast")))).toMatchObject({
       status: 401,
       error: { error: { type: "authentication_error" } },
     });
@@ -154,14 +154,16 @@ describe.each(Object.keys(SDK_PACKAGES) as SdkVersion[])("the SDK %s", (version)
 
   test("gets an error event if the stream breaks after content", async () => {
     const stream = client.messages.stream(ask("claude-broken"));
-    expect(await failureOf(stream.finalMessage())).toMatchObject({ error: { error: { type: "api_error" } } });
+    expect(await catchFailure(stream.finalMessage())).toMatchObject({
+      error: { error: { type: "api_error" } },
+    });
   });
 });
 
 test("only a model without capacity is answered with 529", async () => {
   const client = await openSdk("1.x", gateway.url);
   const params = { model: "claude-busy", max_tokens: 10, messages: HELLO };
-  expect(await failureOf(client.messages.create(params))).toMatchObject({
+  expect(await catchFailure(client.messages.create(params))).toMatchObject({
     status: 529,
     error: { error: { type: "overloaded_error" } },
   });

@@ -158,7 +158,7 @@ describe("if the upstream continues after a disconnect", () => {
     const body = { model: "paid", input: "Hello", max_output_tokens: 16, store: false };
     await eventually(async () => (await gateway.call("/v1/responses", body)).status, { equals: 200 });
     expect(await gateway.records.findRow(requestId)).not.toBeNull();
-    await expectPaidInFullOf(gateway, requestId);
+    await expectRowPaidInFull(gateway, requestId);
   });
 
   test.each([
@@ -209,7 +209,7 @@ test("an upstream that disconnects and stays down does not keep the slot and the
   expect(row).toMatchObject({ outcome: "upstream_cut", responseId: null, flags: ["partial"] });
 });
 
-async function expectPaidInFullOf(gateway: PaidGateway, requestId: string): Promise<void> {
+async function expectRowPaidInFull(gateway: PaidGateway, requestId: string): Promise<void> {
   const row = await gateway.records.row(requestId);
   expect(row).toMatchObject({ usageSource: "upstream", reasoningTokens: HIDDEN });
 }

@@ -71,7 +71,7 @@ async function startNew({ balance = "10.00", price = PRICE, more = {} }: Setup):
   return started;
 }
 
-const responseOf = (input_tokens: number, output_tokens: number, id = "resp_1") =>
+const buildReply = (input_tokens: number, output_tokens: number, id = "resp_1") =>
   Response.json({
     id,
     object: "response",
@@ -112,7 +112,7 @@ describe("input outside the body is charged:", () => {
     { input: [{ type: "item_reference", id: "msg_1" }] },
   ])("%j", async (body) => {
     const more = { context_tokens: 400_000 };
-    const { gateway } = await start(() => responseOf(300_000, 10), { more });
+    const { gateway } = await start(() => buildReply(300_000, 10), { more });
     const id = await doneId(
       await gateway.call("/v1/responses", { model: "paid", max_output_tokens: 16, ...body }),
     );
@@ -125,7 +125,7 @@ describe("input outside the body is charged:", () => {
   });
 
   test("in full if its length is unknown, and the missing balance becomes debt", async () => {
-    const { gateway } = await start(() => responseOf(300_000, 10), { balance: "0.10" });
+    const { gateway } = await start(() => buildReply(300_000, 10), { balance: "0.10" });
     const body = { model: "paid", max_output_tokens: 16, input: [{ role: "user", content: [file] }] };
     const row = await gateway.records.row(await doneId(await gateway.call("/v1/responses", body)));
     const chargedNano = bill([
@@ -139,7 +139,7 @@ describe("input outside the body is charged:", () => {
 });
 
 test("a stored conversation is charged by its count, and rejected if the balance is too low", async () => {
-  const { gateway, asked } = await start((_, count) => responseOf(100_000, 10, `resp_${count}`), {
+  const { gateway, asked } = await start((_, count) => buildReply(100_000, 10, `resp_${count}`), {
     balance: "0.55",
     more: { context_tokens: 1_000_000 },
   });
@@ -165,14 +165,14 @@ test.each([
   ["/v1/chat/completions", { messages: [{ role: "user", content: "hi" }] }, "max_completion_tokens"],
   ["/v1/responses", { input: "hi" }, "max_output_tokens"],
 ] as const)("an unlimited response is limited to its hold: %s", async (path, prompt, field) => {
-  const { gateway, asked } = await start(() => responseOf(1, 1));
+  const { gateway, asked } = await start(() => buildReply(1, 1));
   await gateway.call(path, { model: "paid", ...prompt }).then((response) => response.text());
   await gateway.call(path, { model: "paid", ...prompt, [field]: 20_000 }).then((response) => response.text());
   expect(asked.map((body) => body[field])).toEqual([16_384, 20_000]);
 });
 
 test("an invalid output limit is rejected for paying callers, without a request or a charge", async () => {
-  const { gateway, asked } = await start(() => responseOf(1, 1));
+  const { gateway, asked } = await start(() => buildReply(1, 1));
   for (const max_output_tokens of [0, "5", 1.5, []]) {
     const response = await gateway.call("/v1/responses", { model: "paid", input: "hi", max_output_tokens });
     const { error } = (await response.json()) as { error: { param: string; message: string } };
@@ -184,7 +184,7 @@ test("an invalid output limit is rejected for paying callers, without a request 
 });
 
 test("a model with a known maximum output gets no output limit", async () => {
-  const { gateway, asked } = await start(() => responseOf(1, 1), { more: { max_output_tokens: 32_000 } });
+  const { gateway, asked } = await start(() => buildReply(1, 1), { more: { max_output_tokens: 32_000 } });
   const id = await doneId(await gateway.call("/v1/responses", { model: "paid", input: "hi" }));
   expect(asked[0]).not.toHaveProperty("max_output_tokens");
   expect((await gateway.records.row(id)).flags).toEqual([]);
@@ -213,7 +213,7 @@ describe("an upstream that rejects the output limit that the gateway added", () 
     });
   const refusing = (names: readonly string[], code: string, status: number) => (body: object) => {
     const param = names.find((name) => name in body);
-    if (param === undefined) return "input" in body ? responseOf(5, 3) : respond();
+    if (param === undefined) return "input" in body ? buildReply(5, 3) : respond();
     const message = code === "invalid_value" ? `${param} is too large: 16384.` : `Unsupported: '${param}'.`;
     return Response.json({ error: { message, type: "invalid_request_error", param, code } }, { status });
   };
@@ -261,7 +261,7 @@ describe("an upstream that rejects the output limit that the gateway added", () 
       (body) =>
         "max_output_tokens" in body
           ? refusing(["max_output_tokens"], "unsupported_parameter", 400)(body)
-          : responseOf(5, 1_000_000),
+          : buildReply(5, 1_000_000),
       { balance: "0.05", more: { max_output_tokens: 2_000_000 } },
     );
     const id = await doneId(await gateway.call("/v1/responses", { model: "paid", input: "hi" }));

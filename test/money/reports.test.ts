@@ -62,7 +62,7 @@ interface Money {
   calculation: { multiplier: string; lines: Line[] } | null;
 }
 
-async function moneyOf(id: string, secret?: string): Promise<Money> {
+async function readMoney(id: string, secret?: string): Promise<Money> {
   const response = await gateway.call(`/v1/requests/${id}`, undefined, as(secret));
   expect(response.status).toBe(200);
   return ((await response.json()) as { money: Money }).money;
@@ -75,7 +75,7 @@ describe("the report of a request", () => {
   test("shows its cost, its payer and the calculation line by line", async () => {
     const id = await doneId(await gateway.call("/v1/responses", { model: "thinker", input: "Hello" }));
     const { inputTokens, outputTokens, reasoningTokens, chargedNano } = await gateway.records.row(id);
-    const money = await moneyOf(id);
+    const money = await readMoney(id);
     const token = { per: "1M tokens", long_context: false };
     expect(money).toEqual({
       currency: "USD",
@@ -104,7 +104,7 @@ describe("the report of a request", () => {
   });
 
   test("marks the lines with long-context prices", async () => {
-    const { calculation } = await moneyOf(await chat("long"));
+    const { calculation } = await readMoney(await chat("long"));
     expect(calculation?.lines).toMatchObject([
       { unit: "input", price: "5.00", long_context: true },
       { unit: "output", price: "20.00", long_context: true },
@@ -117,13 +117,13 @@ describe("the report of a request", () => {
     ["512x512", "low", "0.04"],
   ])("shows the price of an image of %s in %s", async (size, quality, price) => {
     const body = { model: "painter", prompt: "A ledger", n: 2, size, quality };
-    const { calculation } = await moneyOf(await doneId(await gateway.call("/v1/images/generations", body)));
+    const { calculation } = await readMoney(await doneId(await gateway.call("/v1/images/generations", body)));
     // Its tokens are shown too, with a price of zero.
     expect(calculation?.lines.at(-1)).toMatchObject({ unit: "image", count: 2, price, per: "image" });
   });
 
   test("shows no calculation if the reported usage was implausible", async () => {
-    const money = await moneyOf(await chat("liar"));
+    const money = await readMoney(await chat("liar"));
     expect(money).toMatchObject({ flags: ["clamped"], calculation: null });
     expect(parseUsd(money.charged)).toBeGreaterThan(0n);
   });
@@ -131,7 +131,7 @@ describe("the report of a request", () => {
   test("that no account served shows that nothing was charged", async () => {
     const response = await gateway.call("/v1/chat/completions", { model: "broken", messages });
     await response.text();
-    const money = await moneyOf(response.headers.get("x-request-id") ?? "");
+    const money = await readMoney(response.headers.get("x-request-id") ?? "");
     expect(money).toMatchObject({ cost: "0.00", charged: "0.00", payer: "balance" });
     expect(money.calculation?.lines).toEqual([]);
   });
@@ -158,7 +158,7 @@ describe("a group without charge", () => {
     );
     expect(await gateway.records.charge(id)).toBeNull();
     expect(await gateway.records.wallet()).toEqual(before);
-    expect(await moneyOf(id, FREE_SECRET)).toMatchObject({ cost: usdText(row.costNano), charged: "0.00" });
+    expect(await readMoney(id, FREE_SECRET)).toMatchObject({ cost: usdText(row.costNano), charged: "0.00" });
   });
 
   test("reports no remaining amount, and cost without charge", async () => {

@@ -58,7 +58,7 @@ async function ask(path: Family, model: string, more: object = {}) {
   return { status: response.status, row, charge: await gateway.records.charge(row.requestId) };
 }
 
-const costOf = ({ inputTokens, outputTokens }: { inputTokens: number; outputTokens: number }) =>
+const computeCost = ({ inputTokens, outputTokens }: { inputTokens: number; outputTokens: number }) =>
   bill([
     [inputTokens, PRICE.input],
     [outputTokens, PRICE.output],
@@ -80,7 +80,7 @@ describe.each([...FAMILIES])("%s", (path) => {
     const { row, charge } = await ask(path, model, { stream });
     const outcome = model === "incomplete" && path === "/v1/chat/completions" ? "completed" : model;
     expect(row).toMatchObject({ outcome, usageSource: "upstream", flags: [], payer: "balance" });
-    expect(row.chargedNano).toBe(costOf(truth()));
+    expect(row.chargedNano).toBe(computeCost(truth()));
     expect(charge?.amountNano).toBe(row.chargedNano);
   });
 
@@ -93,7 +93,7 @@ describe.each([...FAMILIES])("%s", (path) => {
       expect(row.inputTokens).toBe(inputTokens);
       expect(row.outputTokens).toBeGreaterThan(0);
       expect(Math.abs(row.outputTokens - outputTokens)).toBeLessThanOrEqual(Math.ceil(outputTokens / 50));
-      expect(row.chargedNano).toBe(costOf(row));
+      expect(row.chargedNano).toBe(computeCost(row));
       expect(charge?.amountNano).toBe(row.chargedNano);
     },
   );
@@ -121,7 +121,7 @@ describe.each([...FAMILIES])("%s", (path) => {
     expect(row).toMatchObject({ outcome: "completed", usageSource: "estimated", flags: ["estimated"] });
     expect(row.inputTokens).toBe(truth().inputTokens);
     expect(row.outputTokens).toBe(truth().outputTokens);
-    expect(row.chargedNano).toBe(costOf(row));
+    expect(row.chargedNano).toBe(computeCost(row));
     expect(charge?.amountNano).toBe(row.chargedNano);
   });
 
@@ -155,7 +155,7 @@ describe.each([...FAMILIES])("%s", (path) => {
 
 test("a whole response that failed is charged its reported usage", async () => {
   const { row } = await ask("/v1/responses", "failed");
-  expect(row).toMatchObject({ outcome: "failed", chargedNano: costOf(truth()) });
+  expect(row).toMatchObject({ outcome: "failed", chargedNano: computeCost(truth()) });
 });
 
 test("a background response keeps its hold until it has ended, and then its usage is charged", async () => {
@@ -165,7 +165,7 @@ test("a background response keeps its hold until it has ended, and then its usag
   const row = await eventually(() => findUsage(gateway.installation.db, id));
   expect(row).toMatchObject({ outcome: "completed", usageSource: "upstream" });
   expect(row?.outputTokens).toBeGreaterThan(0);
-  expect(row?.chargedNano).toBe(row === null ? 0n : costOf(row));
+  expect(row?.chargedNano).toBe(row === null ? 0n : computeCost(row));
 });
 
 test("a stream that is cancelled by its id is charged for the delivered content", async () => {
@@ -178,7 +178,7 @@ test("a stream that is cancelled by its id is charged for the delivered content"
   await reader?.cancel();
   const row = await gateway.records.row(response.headers.get("x-request-id") ?? "");
   expect(row.chargedNano).toBeGreaterThan(0n);
-  expect(row.chargedNano).toBe(costOf(row));
+  expect(row.chargedNano).toBe(computeCost(row));
 });
 
 describe("a request that a second account served", () => {
@@ -220,7 +220,7 @@ describe("a request that a second account served", () => {
             "2",
           ),
         );
-        const listNano = costOf(last);
+        const listNano = computeCost(last);
         if (!wasted) expect(row.upstreamNano).toBe(listNano);
         else {
           // At least the estimated input.
@@ -251,7 +251,7 @@ test("usage that an account reported before it failed is the operator's cost, no
   await responded.text();
   const row = await failing.records.row(responded.headers.get("x-request-id") ?? "");
   expect(row).toMatchObject({ outcome: "failed", chargedNano: 0n, costNano: 0n });
-  expect(row.upstreamNano).toBe(costOf({ inputTokens: 500, outputTokens: 70 }));
+  expect(row.upstreamNano).toBe(computeCost({ inputTokens: 500, outputTokens: 70 }));
   await failing.stop();
 });
 

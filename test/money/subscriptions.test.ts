@@ -41,7 +41,7 @@ const messages = [{ role: "user" as const, content: "Hello" }];
 const ask = (gateway: PaidGateway, more: object = {}) =>
   gateway.call("/v1/chat/completions", { model: "paid", messages, ...more });
 
-async function payerOf(gateway: PaidGateway, response: Response): Promise<string | undefined> {
+async function findPayer(gateway: PaidGateway, response: Response): Promise<string | undefined> {
   const id = await doneId(response);
   const row = await gateway.records.row(id);
   expect(row.payer).toBe("subscription");
@@ -62,7 +62,7 @@ describe("a subscription", () => {
         plans: [plan("pro", "1.00")],
         subscriptions: [{ plan: "pro" }],
       });
-      expect(await payerOf(gateway, await ask(gateway, { stream }))).toBe("pro");
+      expect(await findPayer(gateway, await ask(gateway, { stream }))).toBe("pro");
       const last = gateway.simulator.ledger.last();
       const cost = bill([
         [last?.inputTokens ?? 0, PRICE.input],
@@ -156,7 +156,7 @@ describe("a subscription", () => {
         { plan: "now" },
       ],
     });
-    expect(await payerOf(gateway, await ask(gateway))).toBe("now");
+    expect(await findPayer(gateway, await ask(gateway))).toBe("now");
     const [now] = (await readStatuses(gateway)).filter(({ planName }) => planName === "now");
     await cancelGrant(gateway.installation, now?.id ?? "", "now");
     const error = await expectRejection(await ask(gateway), 429);
@@ -188,7 +188,7 @@ describe("with several subscriptions", () => {
     // The first subscription can pay this many tokens once, and the rest does not even pay for a short response.
     const asked = { max_completion_tokens: 100 };
     const payers: (string | undefined)[] = [];
-    for (let i = 0; i < 4; i++) payers.push(await payerOf(gateway, await ask(gateway, asked)));
+    for (let i = 0; i < 4; i++) payers.push(await findPayer(gateway, await ask(gateway, asked)));
     expect(payers[0]).toBe("first");
     expect(payers.at(-1)).toBe("second");
     expect(payers).toEqual(payers.toSorted());
@@ -207,7 +207,7 @@ describe("with several subscriptions", () => {
       plans: [plan("open", "1.00"), plan("ending", "1.00")],
       subscriptions: [{ plan: "open" }, { plan: "ending", ends: "2099-01-01" }],
     });
-    expect(await payerOf(gateway, await ask(gateway))).toBe("ending");
+    expect(await findPayer(gateway, await ask(gateway))).toBe("ending");
   });
 });
 

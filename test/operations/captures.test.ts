@@ -66,7 +66,7 @@ const chat = (body: object = {}, init: RequestInit = {}) =>
 
 async function setGroup(capture: string): Promise<void> {
   await gateway.apply(GROUP(capture));
-  const { data } = await admin.call("keys.list", { query: { user: (await ownerOf(TEST_KEY)).userId } });
+  const { data } = await admin.call("keys.list", { query: { user: (await findOwner(TEST_KEY)).userId } });
   await eventually(async () => {
     const { group_mode: mode } = await admin.call("admin.keys.capture", {
       params: { id: data[0]?.id ?? "" },
@@ -75,7 +75,7 @@ async function setGroup(capture: string): Promise<void> {
   });
 }
 
-async function ownerOf(secret: string): Promise<{ id: string; userId: string }> {
+async function findOwner(secret: string): Promise<{ id: string; userId: string }> {
   const [row] = await gateway.installation.db.sql`
     SELECT id, user_id FROM api_key WHERE digest = ${gateway.installation.digest(secret)}`;
   return { id: String(row?.id), userId: String(row?.user_id) };
@@ -318,7 +318,7 @@ describe("a group that captures errors", () => {
 
 describe("an order for a key", () => {
   const order = async (body: object, secret = TEST_KEY) =>
-    admin.call("admin.keys.set_capture", { params: { id: (await ownerOf(secret)).id }, body });
+    admin.call("admin.keys.set_capture", { params: { id: (await findOwner(secret)).id }, body });
 
   test("captures exactly the next requests of this key, also if they come at once", async () => {
     await order({ mode: null, next: { requests: 3, for_ms: 60_000 } });
@@ -327,7 +327,7 @@ describe("an order for a key", () => {
       ...Array.from({ length: 4 }, () => send({}, { headers: { authorization: `Bearer ${OTHER_KEY}` } })),
     ]);
     await send();
-    const { id } = await ownerOf(TEST_KEY);
+    const { id } = await findOwner(TEST_KEY);
     expect((await list()).map(({ key }) => key.id)).toEqual([id, id, id]);
     expect(await admin.call("admin.keys.capture", { params: { id } })).toMatchObject({ remaining: 0 });
     await admin.call("admin.captures.clear", { query: { key: id } });
@@ -343,7 +343,7 @@ describe("an order for a key", () => {
   });
 
   test("continues if only the mode is changed", async () => {
-    const { id } = await ownerOf(TEST_KEY);
+    const { id } = await findOwner(TEST_KEY);
     await order({ mode: null, next: { requests: 3, for_ms: 60_000 } });
     await send();
     await list();
@@ -356,7 +356,7 @@ describe("an order for a key", () => {
 
   test("ends when its time is over", async () => {
     await order({ mode: null, next: { requests: 3, for_ms: 1_000 } });
-    const { id } = await ownerOf(TEST_KEY);
+    const { id } = await findOwner(TEST_KEY);
     await eventually(async () => {
       const { until_at: until } = await admin.call("admin.keys.capture", { params: { id } });
       return until === null;
@@ -376,7 +376,7 @@ describe("an order for a key", () => {
 
   test("is refused to users, and for a revoked key", async () => {
     const owner = await signInAs(gateway, "dev@example.com");
-    const { id } = await ownerOf(TEST_KEY);
+    const { id } = await findOwner(TEST_KEY);
     const body = { mode: "all", next: null };
     const rejection = await owner.callRejected("admin.keys.set_capture", { params: { id }, body });
     expect(rejection.code).toBe("forbidden");

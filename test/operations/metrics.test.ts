@@ -27,7 +27,7 @@ async function scrape(): Promise<string> {
 }
 
 /** Sums the lines that start with this name and these labels. */
-function sumOf(text: string, start: string): number {
+function sumSamples(text: string, start: string): number {
   const lines = text.split("\n").filter((line) => line.startsWith(start));
   return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
 }
@@ -42,13 +42,19 @@ test("metrics agree with the usage rows", async () => {
   const rows = await gateway.usageRows();
   const text = await scrape();
   const total = (column: string) => rows.reduce((sum, row) => sum + Number(row[column]), 0);
-  expect(sumOf(text, "gateway_requests_total{")).toBe(rows.length);
-  expect(sumOf(text, 'gateway_requests_total{endpoint="chat.completions",model="fast-chat"')).toBe(3);
-  expect(sumOf(text, 'gateway_tokens_total{model="fast-chat",kind="input"}')).toBe(total("input_tokens"));
-  expect(sumOf(text, 'gateway_tokens_total{model="fast-chat",kind="output"}')).toBe(total("output_tokens"));
-  expect(sumOf(text, 'gateway_errors_total{endpoint="chat.completions",code="model_not_found"}')).toBe(1);
-  expect(sumOf(text, "gateway_request_duration_seconds_count{")).toBe(rows.length);
-  expect(sumOf(text, 'gateway_account_usable{account="sim"}')).toBe(1);
+  expect(sumSamples(text, "gateway_requests_total{")).toBe(rows.length);
+  expect(sumSamples(text, 'gateway_requests_total{endpoint="chat.completions",model="fast-chat"')).toBe(3);
+  expect(sumSamples(text, 'gateway_tokens_total{model="fast-chat",kind="input"}')).toBe(
+    total("input_tokens"),
+  );
+  expect(sumSamples(text, 'gateway_tokens_total{model="fast-chat",kind="output"}')).toBe(
+    total("output_tokens"),
+  );
+  expect(sumSamples(text, 'gateway_errors_total{endpoint="chat.completions",code="model_not_found"}')).toBe(
+    1,
+  );
+  expect(sumSamples(text, "gateway_request_duration_seconds_count{")).toBe(rows.length);
+  expect(sumSamples(text, 'gateway_account_usable{account="sim"}')).toBe(1);
   expect(text).not.toContain("unheard-of");
 });
 
@@ -81,7 +87,9 @@ test("metrics are OpenMetrics if the scraper accepts it, with the same values", 
   const text = await response.text();
   expect(text).toEndWith("\n# EOF\n");
   expect(text).toContain("# TYPE gateway_requests counter\n");
-  expect(sumOf(text, "gateway_requests_total{")).toBe(sumOf(await scrape(), "gateway_requests_total{"));
+  expect(sumSamples(text, "gateway_requests_total{")).toBe(
+    sumSamples(await scrape(), "gateway_requests_total{"),
+  );
 });
 
 test("metrics contain no secret of an upstream", async () => {

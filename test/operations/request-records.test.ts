@@ -43,7 +43,7 @@ function readSeries(text: string, series: string): number {
 }
 
 describe("the access log", () => {
-  const lineOf = (requestId: string | null) =>
+  const findLine = (requestId: string | null) =>
     eventually(() => {
       const line = gateway.accessLog.find((one) => JSON.parse(one).request_id === requestId);
       return line === undefined ? null : JSON.parse(line);
@@ -52,7 +52,7 @@ describe("the access log", () => {
   test("has one line for each request, with what it used", async () => {
     const response = await chat("paid", { stream: true }, { headers: { "user-agent": "client/2.0" } });
     await response.text();
-    const line = await lineOf(response.headers.get("x-request-id"));
+    const line = await findLine(response.headers.get("x-request-id"));
     const [row] = (await gateway.usageRows()).slice(-1);
     expect(line).toMatchObject({
       event: "request",
@@ -79,7 +79,7 @@ describe("the access log", () => {
   test("has a line for a rejected request, without the name that the client sent for its model", async () => {
     const response = await chat("unheard-of");
     await response.text();
-    const line = await lineOf(response.headers.get("x-request-id"));
+    const line = await findLine(response.headers.get("x-request-id"));
     expect(line).toMatchObject({ status: 404, code: "model_not_found", model: null, account: null });
     expect(line.request_bytes).toBeGreaterThan(50);
   });

@@ -19,7 +19,7 @@ const KNOWN_WITHIN_MS = 200;
 const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");
 const ACCOUNTS = ["parked", "resumed", "limited", "quota", "local", "unreachable"];
 const KEYS = ["k0", "k1", "k2", "k3", "k4", "main"];
-const secretOf = (name: string) => `key-${name}-0123456789-0123456789-0123456789`;
+const createSecret = (name: string) => `key-${name}-0123456789-0123456789-0123456789`;
 
 const folder = mkdtempSync(join(tmpdir(), "model-gateway-facts-"));
 let postgres: Postgres;
@@ -71,7 +71,12 @@ function configuration(): string {
       },
     ],
     users: [{ email: "dev@example.com" }],
-    keys: KEYS.map((name) => ({ name, user: "dev@example.com", group: "default", secret: secretOf(name) })),
+    keys: KEYS.map((name) => ({
+      name,
+      user: "dev@example.com",
+      group: "default",
+      secret: createSecret(name),
+    })),
   });
 }
 
@@ -104,7 +109,7 @@ afterAll(async () => {
 async function call(
   node: GatewayProcess | undefined,
   model: string,
-  key = secretOf("main"),
+  key = createSecret("main"),
 ): Promise<number> {
   const response = await fetch(`${node?.url}/v1/chat/completions`, {
     method: "POST",
@@ -149,12 +154,12 @@ test("a revoked key is refused by every node at once", async () => {
   const keys = await listKeys(installation.db);
   const takenMs: number[] = [];
   for (const name of KEYS.slice(0, 5)) {
-    for (const node of nodes) expect(await call(node, "local", secretOf(name))).toBe(200);
+    for (const node of nodes) expect(await call(node, "local", createSecret(name))).toBe(200);
     const id = keys.find((key) => key.name === name)?.id ?? "";
     await revokeKey(installation.db, id, Date.now());
     const startedMs = performance.now();
     const refused = nodes.map((node) =>
-      eventually(() => call(node, "local", secretOf(name)), { equals: 401 }),
+      eventually(() => call(node, "local", createSecret(name)), { equals: 401 }),
     );
     await Promise.all(refused);
     takenMs.push(performance.now() - startedMs);

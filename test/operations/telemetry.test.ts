@@ -89,10 +89,10 @@ const chat = (model: string, init: { stream?: boolean; headers?: Record<string, 
 
 async function traced(response: Response, count: number): Promise<readonly CollectedSpan[]> {
   await response.text();
-  return collector.spansOf(response.headers.get("x-request-id"), count);
+  return collector.findSpans(response.headers.get("x-request-id"), count);
 }
 
-function spanOf(spans: readonly CollectedSpan[], kind: number, index = 0): CollectedSpan {
+function findSpan(spans: readonly CollectedSpan[], kind: number, index = 0): CollectedSpan {
   const found = spans.filter((span) => span.kind === kind)[index];
   if (found === undefined) throw new Error(`no span of kind ${kind} at ${index}`);
   return found;
@@ -102,8 +102,8 @@ describe("the spans of a request", () => {
   test("are one server span and one client span with the use of the model", async () => {
     const response = await chat("chat");
     const spans = await traced(response, 2);
-    const server = spanOf(spans, SERVER);
-    const client = spanOf(spans, CLIENT);
+    const server = findSpan(spans, SERVER);
+    const client = findSpan(spans, CLIENT);
     expect(spans).toHaveLength(2);
     expect(server).toMatchObject({ name: "POST /v1/chat/completions", isError: false });
     expect(server.parentSpanId).toBeUndefined();
@@ -179,7 +179,7 @@ describe("the spans of a request", () => {
     ];
     test.each(CASES)("%s", async (_, path, body, reason) => {
       const spans = await traced(await gateway.call(path, body), 2);
-      const { attributes } = spanOf(spans, CLIENT);
+      const { attributes } = findSpan(spans, CLIENT);
       expect(attributes).toMatchObject({
         "gen_ai.response.model": "sim-fast-2026-01-01",
         "gen_ai.response.finish_reasons": [reason],
@@ -189,31 +189,31 @@ describe("the spans of a request", () => {
   });
 
   test("have the scheme that the client used, as the proxy reports it", async () => {
-    const plain = spanOf(await traced(await chat("chat"), 2), SERVER);
+    const plain = findSpan(await traced(await chat("chat"), 2), SERVER);
     expect(plain.attributes["url.scheme"]).toBe("http");
     const headers = { "x-forwarded-proto": "https" };
-    const secure = spanOf(await traced(await chat("chat", { headers }), 2), SERVER);
+    const secure = findSpan(await traced(await chat("chat", { headers }), 2), SERVER);
     expect(secure.attributes["url.scheme"]).toBe("https");
   });
 
   test("of a stream contain the time to the first chunk", async () => {
     const spans = await traced(await chat("chat", { stream: true }), 2);
-    const { attributes } = spanOf(spans, CLIENT);
+    const { attributes } = findSpan(spans, CLIENT);
     expect(attributes["gen_ai.request.stream"]).toBe(true);
     expect(Number(attributes["gen_ai.response.time_to_first_chunk"])).toBeGreaterThanOrEqual(0);
   });
 
   test("have one client span for each attempt, and only the failed one is an error", async () => {
     const spans = await traced(await chat("flaky"), 3);
-    expect(spanOf(spans, SERVER)).toMatchObject({
+    expect(findSpan(spans, SERVER)).toMatchObject({
       isError: false,
       attributes: { "gateway.attempts": 2 },
     });
-    expect(spanOf(spans, CLIENT, 0)).toMatchObject({
+    expect(findSpan(spans, CLIENT, 0)).toMatchObject({
       isError: true,
       attributes: { "gateway.account": "first", "error.type": "server", "http.response.status_code": 500 },
     });
-    expect(spanOf(spans, CLIENT, 1)).toMatchObject({
+    expect(findSpan(spans, CLIENT, 1)).toMatchObject({
       isError: false,
       attributes: { "gateway.account": "second", "gateway.attempt": 2 },
     });
@@ -221,14 +221,14 @@ describe("the spans of a request", () => {
 
   test("of a rejected request have no error status: the client is at fault", async () => {
     const spans = await traced(await chat("unheard-of"), 1);
-    const server = spanOf(spans, SERVER);
+    const server = findSpan(spans, SERVER);
     expect(server).toMatchObject({ isError: false, attributes: { "error.type": "model_not_found" } });
     expect(server.attributes["gateway.model"]).toBeUndefined();
   });
 
   test("of a request without a valid key name no caller", async () => {
     const response = await gateway.call("/v1/embeddings", {}, { headers: { authorization: "Bearer wrong" } });
-    const { attributes } = spanOf(await traced(response, 1), SERVER);
+    const { attributes } = findSpan(await traced(response, 1), SERVER);
     expect(attributes).toMatchObject({ "http.response.status_code": 401, "error.type": "invalid_api_key" });
     expect(attributes["gateway.key_id"]).toBeUndefined();
   });
@@ -260,9 +260,9 @@ describe("the trace context", () => {
     const before = gateway.simulator.ledger.snapshot().entries.length;
     const headers = { traceparent, tracestate: "vendor=1", baggage: "user=ada" };
     const spans = await traced(await chat("flaky", { headers }), 3);
-    expect(spanOf(spans, SERVER)).toMatchObject({ traceId, parentSpanId: "00f067aa0ba902b7" });
+    expect(findSpan(spans, SERVER)).toMatchObject({ traceId, parentSpanId: "00f067aa0ba902b7" });
     const [toFirst, toSecond] = gateway.simulator.ledger.snapshot().entries.slice(before);
-    expect(toFirst?.headers.traceparent).toBe(`00-${traceId}-${spanOf(spans, CLIENT).spanId}-01`);
+    expect(toFirst?.headers.traceparent).toBe(`00-${traceId}-${findSpan(spans, CLIENT).spanId}-01`);
     expect(toFirst?.headers.tracestate).toBe("vendor=1");
     expect(toFirst?.headers.baggage).toBeUndefined();
     expect(toSecond?.headers.traceparent).toBeUndefined();
@@ -296,7 +296,7 @@ describe("the trace context", () => {
     const spans = await eventually(() =>
       collector.spans.length >= before + 2 ? collector.spans.slice(before) : null,
     );
-    expect(spanOf(spans, SERVER)).toMatchObject({
+    expect(findSpan(spans, SERVER)).toMatchObject({
       traceId,
       name: "POST /v1/responses",
       attributes: { "network.protocol.name": "websocket" },

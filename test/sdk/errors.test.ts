@@ -55,7 +55,7 @@ const chatStream = (model: string) => client.chat.completions.create({ model, me
 const respond = (model: string) => client.responses.create({ model, input: "Hello" });
 const respondStream = (model: string) => client.responses.create({ model, input: "Hello", stream: true });
 
-async function errorOf(work: PromiseLike<unknown>): Promise<InstanceType<typeof OpenAI.APIError>> {
+async function catchError(work: PromiseLike<unknown>): Promise<InstanceType<typeof OpenAI.APIError>> {
   try {
     await work;
   } catch (error) {
@@ -87,7 +87,7 @@ describe("an upstream that fails before any content", () => {
     const [fault, errorClass, status, code] = row;
     for (const call of [chat, chatStream, respond, respondStream]) {
       await renew();
-      const error = await errorOf(call(`broken-${fault}`));
+      const error = await catchError(call(`broken-${fault}`));
       expect(error).toBeInstanceOf(errorClass);
       expect(error).toMatchObject({ status, code });
       expect(error.requestID).toMatch(/^req_/);
@@ -100,7 +100,7 @@ describe("an upstream that fails before any content", () => {
     ["429", "2"],
     ["429-date", "[12]"],
   ])("with %s results in a Retry-After header", async (fault, seconds) => {
-    const error = await errorOf(chat(`broken-${fault}`));
+    const error = await catchError(chat(`broken-${fault}`));
     expect(error.headers?.get("retry-after")).toMatch(new RegExp(`^${seconds}$`));
   });
 
@@ -116,16 +116,16 @@ describe("an upstream that fails before any content", () => {
         },
       });
       const work = patient.chat.completions.create({ model: `broken-${fault}`, messages });
-      expect(await errorOf(work)).toMatchObject({ code: "no_available_account" });
+      expect(await catchError(work)).toMatchObject({ code: "no_available_account" });
       expect([fault, asked]).toEqual([fault, 1]);
     }
   });
 
   test("for exceeded context length results in an error that the client can use", async () => {
-    const error = await errorOf(chat("broken-context"));
+    const error = await catchError(chat("broken-context"));
     expect(error).toMatchObject({ status: 400, code: "context_length_exceeded", param: "messages" });
     expect(error.message).toContain("maximum context length is 8192 tokens");
-    expect(await errorOf(chatStream("broken-context"))).toMatchObject({ status: 400 });
+    expect(await catchError(chatStream("broken-context"))).toMatchObject({ status: 400 });
   });
 
   test("for exceeded context length sends response.failed on a Responses stream", async () => {
@@ -148,7 +148,7 @@ describe("an upstream that fails in the middle", () => {
     async (fault) => {
       const stream = await chatStream(`broken-${fault}`);
       let words = "";
-      const error = await errorOf(
+      const error = await catchError(
         (async () => {
           for await (const chunk of stream) words += chunk.choices[0]?.delta.content ?? "";
         })(),
@@ -182,7 +182,10 @@ describe("an upstream that fails in the middle", () => {
     async (fault) => {
       for (const call of [chat, respond]) {
         await renew();
-        expect(await errorOf(call(`broken-${fault}`))).toMatchObject({ status: 502, code: "upstream_error" });
+        expect(await catchError(call(`broken-${fault}`))).toMatchObject({
+          status: 502,
+          code: "upstream_error",
+        });
       }
     },
   );
@@ -236,7 +239,7 @@ describe("retries of the SDK", () => {
         return fetch(url, init);
       },
     });
-    await errorOf(counting.chat.completions.create({ model, messages }));
+    await catchError(counting.chat.completions.create({ model, messages }));
     expect(asked).toBe(1);
     expect(upstreamRequests() - before).toBe(arrived);
   });
@@ -244,7 +247,7 @@ describe("retries of the SDK", () => {
 
 test("an invalid key is an AuthenticationError", async () => {
   const stranger = new OpenAI({ baseURL: `${gateway?.url}/v1`, apiKey: "sk-wrong", maxRetries: 0 });
-  const error = await errorOf(stranger.models.list());
+  const error = await catchError(stranger.models.list());
   expect(error).toBeInstanceOf(OpenAI.AuthenticationError);
   expect(error).toMatchObject({ status: 401, code: "invalid_api_key" });
   expect(error.requestID).toMatch(/^req_/);

@@ -55,7 +55,8 @@ function lastCall() {
 }
 
 const requestId = (response: { headers: Headers }) => response.headers.get("x-request-id") ?? "";
-const lengthOf = (vector: readonly number[]) => Math.sqrt(vector.reduce((sum, one) => sum + one * one, 0));
+const measureLength = (vector: readonly number[]) =>
+  Math.sqrt(vector.reduce((sum, one) => sum + one * one, 0));
 
 describe("an OpenAI client on an account of Google", () => {
   test("receives one vector for each text, in order, and pays for the counted input", async () => {
@@ -100,7 +101,7 @@ describe("an OpenAI client on an account of Google", () => {
     const vector = packed[0]?.embedding ?? [];
     expect(vector).toHaveLength(256);
     // Google's shortened vectors are not normalized, OpenAI's are.
-    expect(lengthOf(vector)).toBeCloseTo(1, 5);
+    expect(measureLength(vector)).toBeCloseTo(1, 5);
     const raw = await gateway.call("/v1/embeddings", {
       model: "on-google",
       input: "hello",
@@ -109,7 +110,7 @@ describe("an OpenAI client on an account of Google", () => {
     });
     const { data } = z.object({ data: z.array(z.object({ embedding: z.string() })) }).parse(await raw.json());
     const floats = new Float32Array(new Uint8Array(Buffer.from(data[0]?.embedding ?? "", "base64")).buffer);
-    expect(lengthOf(Array.from(floats))).toBeCloseTo(1, 5);
+    expect(measureLength(Array.from(floats))).toBeCloseTo(1, 5);
   });
 
   test("lists what is dropped, and rejects what has no meaning there", async () => {

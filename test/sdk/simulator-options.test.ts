@@ -75,12 +75,12 @@ describe("stop", () => {
 });
 
 describe("log probabilities", () => {
-  const tokensOf = (logprobs: OpenAI.ChatCompletion.Choice.Logprobs | null | undefined) =>
+  const listTokens = (logprobs: OpenAI.ChatCompletion.Choice.Logprobs | null | undefined) =>
     (logprobs?.content ?? []).map(({ token }) => token).join("");
 
   test("of a chat completion add up to its text, token by token", async () => {
     const { message, logprobs } = await chat({ logprobs: true, top_logprobs: 3 });
-    expect(tokensOf(logprobs)).toBe(message.content ?? "");
+    expect(listTokens(logprobs)).toBe(message.content ?? "");
     for (const { token, logprob, bytes, top_logprobs } of logprobs?.content ?? []) {
       expect(logprob).toBeLessThanOrEqual(0);
       expect(Buffer.from(bytes ?? []).toString()).toBe(token);
@@ -97,14 +97,14 @@ describe("log probabilities", () => {
     const content = choices.flatMap(({ logprobs }) => logprobs?.content ?? []);
     expect(content).toEqual(whole.logprobs?.content ?? []);
     for (const { delta, logprobs } of choices) {
-      if (delta.content) expect(tokensOf(logprobs)).toBe(delta.content);
+      if (delta.content) expect(listTokens(logprobs)).toBe(delta.content);
     }
   });
 
   test("never split a character", async () => {
     const messages = [{ role: "user" as const, content: "🌊🌊🌊🌊🌊🌊🌊 ééééé" }];
     const { logprobs, message } = await chat({ messages, logprobs: true });
-    expect(tokensOf(logprobs)).toBe(message.content ?? "");
+    expect(listTokens(logprobs)).toBe(message.content ?? "");
     expect(logprobs?.content?.every(({ token }) => token.isWellFormed())).toBe(true);
   });
 
@@ -183,7 +183,7 @@ describe("a tool choice", () => {
 
 describe("the size of an image", () => {
   /** The size from the header of the image. */
-  const sizeOf = (base64: string | undefined) => {
+  const measureSize = (base64: string | undefined) => {
     const png = Buffer.from(base64 ?? "", "base64");
     return `${png.readUInt32BE(16)}x${png.readUInt32BE(20)}`;
   };
@@ -191,19 +191,19 @@ describe("the size of an image", () => {
   test.each(["256x256", "1536x1024", "1x7", "3840x2160"])("is the requested size: %s", async (size) => {
     const request = { model: "sim-image", prompt: "a boat", size };
     const answer = await client.images.generate(request);
-    expect([sizeOf(answer.data?.[0]?.b64_json), String(answer.size)]).toEqual([size, size]);
+    expect([measureSize(answer.data?.[0]?.b64_json), String(answer.size)]).toEqual([size, size]);
     const stream = await client.images.generate({ ...request, stream: true, partial_images: 1 });
     for await (const event of stream)
-      expect([sizeOf(event.b64_json), String(event.size)]).toEqual([size, size]);
+      expect([measureSize(event.b64_json), String(event.size)]).toEqual([size, size]);
     const image = await toFile(Buffer.from("x"), "boat.png", { type: "image/png" });
     const edited = await client.images.edit({ ...request, image });
-    expect(sizeOf(edited.data?.[0]?.b64_json)).toBe(size);
+    expect(measureSize(edited.data?.[0]?.b64_json)).toBe(size);
   });
 
   test("is 1024x1024 by default", async () => {
     for (const size of [{}, { size: null }, { size: "auto" }]) {
       const answer = await client.images.generate({ model: "sim-image", prompt: "a boat", ...size });
-      expect([sizeOf(answer.data?.[0]?.b64_json), answer.size]).toEqual(["1024x1024", "1024x1024"]);
+      expect([measureSize(answer.data?.[0]?.b64_json), answer.size]).toEqual(["1024x1024", "1024x1024"]);
     }
   });
 

@@ -32,7 +32,7 @@ keys:
 `;
 const environment = { MODEL_GATEWAY_MASTER_KEY: Buffer.alloc(32, 7).toString("base64") };
 
-const clientOf = ({ url }: RunningGateway, apiKey = TEST_KEY) =>
+const createClient = ({ url }: RunningGateway, apiKey = TEST_KEY) =>
   new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 });
 
 /** The messages of the last request that the upstream received. */
@@ -67,7 +67,7 @@ describe("on SQLite", () => {
 
   test("a conversation continues after a restart, with its image", async () => {
     const image = `data:image/png;base64,${"iVBORw0KGgo".repeat(40_000)}`;
-    const first = await clientOf(gateway).responses.create({
+    const first = await createClient(gateway).responses.create({
       model: "fast",
       instructions: "Be brief.",
       input: [
@@ -81,7 +81,7 @@ describe("on SQLite", () => {
         },
       ],
     });
-    const second = await clientOf(gateway).responses.create({
+    const second = await createClient(gateway).responses.create({
       model: "fast",
       input: "I like tea.",
       previous_response_id: first.id,
@@ -91,7 +91,7 @@ describe("on SQLite", () => {
     for await (const event of second) if (event.type === "response.completed") secondId = event.response.id;
     await gateway.stop();
     gateway = await start();
-    await clientOf(gateway).responses.create({
+    await createClient(gateway).responses.create({
       model: "fast",
       input: "What do I like?",
       previous_response_id: secondId,
@@ -116,7 +116,7 @@ describe("on SQLite", () => {
         parameters: { type: "object", properties: { city: { type: "string" } } },
       },
     ];
-    const first = await clientOf(gateway).responses.create({
+    const first = await createClient(gateway).responses.create({
       model: "caller",
       input: "Weather in Paris?",
       tools,
@@ -124,7 +124,7 @@ describe("on SQLite", () => {
     const call = first.output.find((item) => item.type === "function_call");
     await gateway.stop();
     gateway = await start();
-    await clientOf(gateway).responses.create({
+    await createClient(gateway).responses.create({
       model: "caller",
       tools,
       previous_response_id: first.id,
@@ -138,12 +138,12 @@ describe("on SQLite", () => {
   });
 
   test("a response can be retrieved at once and after a restart, as the client received it", async () => {
-    const whole = await clientOf(gateway).responses.create({
+    const whole = await createClient(gateway).responses.create({
       model: "fast",
       input: "Hello",
       metadata: { topic: "greeting" },
     });
-    const streamed = await clientOf(gateway)
+    const streamed = await createClient(gateway)
       .responses.stream({ model: "fast", input: "Hello" })
       .finalResponse();
     const retrieve = async (id: string) => (await gateway.call(`/v1/responses/${id}`)).json();
@@ -167,7 +167,7 @@ describe("on SQLite", () => {
     ["short", ""],
     ["long, in a thread", " word".repeat(40_000)],
   ])("input items are listed in pages, in both orders: %s", async (_size, tail) => {
-    const { id } = await clientOf(gateway).responses.create({
+    const { id } = await createClient(gateway).responses.create({
       model: "fast",
       input: ["one", "two", "three"].map((word) => ({ role: "user" as const, content: word + tail })),
     });
@@ -191,12 +191,13 @@ describe("on SQLite", () => {
     expect([texts(rest), rest.has_more]).toEqual([["three"], false]);
     expect((await gateway.call(`/v1/responses/${id}/input_items?limit=0`)).status).toBe(400);
     const items = [];
-    for await (const item of clientOf(gateway).responses.inputItems.list(id, { limit: 2 })) items.push(item);
+    for await (const item of createClient(gateway).responses.inputItems.list(id, { limit: 2 }))
+      items.push(item);
     expect(items).toHaveLength(3);
   });
 
   test("a deleted response is gone, and a response that continues it still works", async () => {
-    const client = clientOf(gateway);
+    const client = createClient(gateway);
     const first = await client.responses.create({ model: "fast", input: "My name is Ada." });
     const second = await client.responses.create({
       model: "fast",
@@ -218,8 +219,8 @@ describe("on SQLite", () => {
   });
 
   test("another key can neither read, continue nor delete it", async () => {
-    const { id } = await clientOf(gateway).responses.create({ model: "fast", input: "Hello" });
-    const other = clientOf(gateway, OTHER_KEY).responses;
+    const { id } = await createClient(gateway).responses.create({ model: "fast", input: "Hello" });
+    const other = createClient(gateway, OTHER_KEY).responses;
     expect(await refusal(other.retrieve(id))).toBe("404 response_not_found");
     expect(await refusal(other.delete(id))).toBe("404 response_not_found");
     expect(
@@ -232,20 +233,24 @@ describe("on SQLite", () => {
     expect(await refusal(other.create({ model: "fast", input: "?", previous_response_id: id }))).toBe(
       "400 previous_response_not_found",
     );
-    expect((await clientOf(gateway).responses.retrieve(id)).id).toBe(id);
+    expect((await createClient(gateway).responses.retrieve(id)).id).toBe(id);
   });
 
   test("`store: false` stores nothing", async () => {
-    const { id } = await clientOf(gateway).responses.create({ model: "fast", input: "Hello", store: false });
-    const later = await clientOf(gateway).responses.create({ model: "fast", input: "Hello" });
+    const { id } = await createClient(gateway).responses.create({
+      model: "fast",
+      input: "Hello",
+      store: false,
+    });
+    const later = await createClient(gateway).responses.create({ model: "fast", input: "Hello" });
     await eventually(() => isStored(gateway, later.id));
     expect(await isStored(gateway, id)).toBe(false);
-    expect(await refusal(clientOf(gateway).responses.retrieve(id))).toBe("404 response_not_found");
+    expect(await refusal(createClient(gateway).responses.retrieve(id))).toBe("404 response_not_found");
   });
 
   test("a response in progress or its events cannot be retrieved: it has ended", async () => {
-    const { id } = await clientOf(gateway).responses.create({ model: "fast", input: "Hello" });
-    expect(await refusal(clientOf(gateway).responses.cancel(id))).toBe("400 invalid_value");
+    const { id } = await createClient(gateway).responses.create({ model: "fast", input: "Hello" });
+    expect(await refusal(createClient(gateway).responses.cancel(id))).toBe("400 invalid_value");
     expect((await gateway.call(`/v1/responses/${id}?stream=true`)).status).toBe(400);
   });
 
@@ -276,7 +281,7 @@ describe("on SQLite", () => {
 
   test("nothing is readable in the database", async () => {
     const secret = "canary-7d1f";
-    const { id } = await clientOf(gateway).responses.create({
+    const { id } = await createClient(gateway).responses.create({
       model: "fast",
       input: `The code is ${secret}.`,
     });
@@ -290,7 +295,7 @@ describe("on SQLite", () => {
     await gateway.apply("retention: { responses: none }");
     await gateway.stop();
     gateway = await start();
-    const client = clientOf(gateway);
+    const client = createClient(gateway);
     const first = await client.responses.create({ model: "fast", input: "Hello" });
     await client.responses.create({ model: "fast", input: "Hello", previous_response_id: first.id });
     const { db, clock } = gateway.installation;
@@ -303,8 +308,8 @@ describe("on SQLite", () => {
     await gateway.stop();
     gateway = await start();
     const { db, clock } = gateway.installation;
-    const { id } = await clientOf(gateway, OTHER_KEY).responses.create({ model: "fast", input: "Hello" });
-    const mine = await clientOf(gateway).responses.create({ model: "fast", input: "Hello" });
+    const { id } = await createClient(gateway, OTHER_KEY).responses.create({ model: "fast", input: "Hello" });
+    const mine = await createClient(gateway).responses.create({ model: "fast", input: "Hello" });
     await eventually(() => isStored(gateway, mine.id));
     await db.sql`UPDATE api_key SET status = 'revoked', revoked_at_ms = ${clock.nowMs()} WHERE name = 'other'`;
     await removeExpiredResponses({ db, clock, log: { info() {}, warn() {} }, bytesMax: 1e9 });
@@ -333,7 +338,7 @@ describe("two nodes on PostgreSQL", () => {
     const texts = ["one", "two", "three", "four", "five"];
     let previous: string | null = null;
     for (const [at, input] of texts.entries()) {
-      const client = clientOf(at % 2 === 0 ? one : two);
+      const client = createClient(at % 2 === 0 ? one : two);
       const made: OpenAI.Responses.Response = await client.responses.create({
         model: "fast",
         input,
@@ -346,12 +351,16 @@ describe("two nodes on PostgreSQL", () => {
   });
 
   test("a response can be retrieved and deleted on the other node, and is deleted on both", async () => {
-    const { id, output_text } = await clientOf(one).responses.create({ model: "fast", input: "Hello" });
-    expect((await clientOf(two).responses.retrieve(id)).output_text).toBe(output_text);
-    await clientOf(two).responses.delete(id);
+    const { id, output_text } = await createClient(one).responses.create({ model: "fast", input: "Hello" });
+    expect((await createClient(two).responses.retrieve(id)).output_text).toBe(output_text);
+    await createClient(two).responses.delete(id);
     for (const node of [one, two]) {
-      expect(await refusal(clientOf(node).responses.retrieve(id))).toBe("404 response_not_found");
-      const next = clientOf(node).responses.create({ model: "fast", input: "?", previous_response_id: id });
+      expect(await refusal(createClient(node).responses.retrieve(id))).toBe("404 response_not_found");
+      const next = createClient(node).responses.create({
+        model: "fast",
+        input: "?",
+        previous_response_id: id,
+      });
       expect(await refusal(next)).toBe("400 previous_response_not_found");
     }
   });

@@ -172,12 +172,12 @@ describe("a stored response whose account is disabled or removed", () => {
   test("is not found after the account was deleted", async () => {
     const made = await ask("Mine.");
     await gateway.apply(spare);
-    const statusOf = async () => (await gateway.call(`/v1/responses/${made.id}`)).status;
-    await eventually(() => statusOf(), { equals: 503 });
+    const readStatus = async () => (await gateway.call(`/v1/responses/${made.id}`)).status;
+    await eventually(() => readStatus(), { equals: 503 });
     const { db } = gateway.installation;
     const sim = (await listAccounts(db)).find(({ name }) => name === "sim");
     await deleteAccount(db, sim?.id ?? "");
-    expect(await statusOf()).toBe(404);
+    expect(await readStatus()).toBe(404);
     await gateway.apply(gatewayFile({ models: MODELS }));
     // Until then the spare account serves requests as well.
     await eventually(async () => {
@@ -209,12 +209,12 @@ describe("a background response", () => {
 
   test("is counted once, when its usage is known", async () => {
     const queued = await start();
-    const rowOf = async () =>
+    const readRow = async () =>
       (await gateway.usageRows()).filter(({ response_id }) => response_id === queued.id);
-    expect(await rowOf()).toMatchObject([{ outcome: "pending", output_tokens: 0 }]);
+    expect(await readRow()).toMatchObject([{ outcome: "pending", output_tokens: 0 }]);
     const done = await client.responses.retrieve(queued.id);
     await client.responses.retrieve(queued.id);
-    expect(await rowOf()).toMatchObject([
+    expect(await readRow()).toMatchObject([
       {
         outcome: "completed",
         output_tokens: done.usage?.output_tokens,

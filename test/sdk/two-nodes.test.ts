@@ -31,13 +31,13 @@ afterAll(async () => {
   await postgres?.stop();
 });
 
-const clientOf = ({ url }: RunningGateway) =>
+const createClient = ({ url }: RunningGateway) =>
   new OpenAI({ baseURL: `${url}/v1`, apiKey: TEST_KEY, maxRetries: 0 });
 const chat = { model: "fast-chat", messages: [{ role: "user" as const, content: "Hello" }] };
 
 test("both nodes serve the configuration of one", async () => {
   for (const node of [one, two]) {
-    const client = clientOf(node);
+    const client = createClient(node);
     expect((await client.models.list()).data.map(({ id }) => id)).toEqual(["fast-chat"]);
     expect((await client.chat.completions.create(chat)).model).toBe("fast-chat");
     const stream = client.responses.stream({ model: "fast-chat", input: "Hello" });
@@ -47,11 +47,11 @@ test("both nodes serve the configuration of one", async () => {
 });
 
 test("a response created on one node is found on the other, with its key only", async () => {
-  const made = await clientOf(one).responses.create({ model: "fast-chat", input: "Remember" });
+  const made = await createClient(one).responses.create({ model: "fast-chat", input: "Remember" });
   await one.usageRows();
-  const fetched = await clientOf(two).responses.retrieve(made.id);
+  const fetched = await createClient(two).responses.retrieve(made.id);
   expect(fetched.output_text).toBe(made.output_text);
-  const next = await clientOf(two).responses.create({
+  const next = await createClient(two).responses.create({
     model: "fast-chat",
     input: "What?",
     previous_response_id: made.id,
@@ -73,7 +73,9 @@ test("usage of both nodes adds up", async () => {
   // Each node writes its own rows on request; the second response then includes both.
   await total(two);
   const before = await total(one);
-  await Promise.all([one, two, one, two, two].map((node) => clientOf(node).chat.completions.create(chat)));
+  await Promise.all(
+    [one, two, one, two, two].map((node) => createClient(node).chat.completions.create(chat)),
+  );
   await total(two);
   expect(await total(one)).toBe(before + 5);
   expect(await total(two)).toBe(before + 5);

@@ -71,15 +71,15 @@ function useGateway(engine: EngineUnderTest): void {
   });
 }
 
-const emailOf = (name: string) => `${name}@example.com`;
+const createEmail = (name: string) => `${name}@example.com`;
 
 async function createLocal(name: string, fields = ""): Promise<void> {
-  await gateway.apply(`users: [{ email: ${emailOf(name)}, password: "${PASSWORD}"${fields} }]`);
+  await gateway.apply(`users: [{ email: ${createEmail(name)}, password: "${PASSWORD}"${fields} }]`);
 }
 
 async function signInLocally(name: string): Promise<ProviderBrowser> {
   const browser = new ProviderBrowser(gateway);
-  const signedIn = await browser.post("/api/session", { email: emailOf(name), password: PASSWORD });
+  const signedIn = await browser.post("/api/session", { email: createEmail(name), password: PASSWORD });
   expect(signedIn.status).toBe(200);
   return browser;
 }
@@ -97,7 +97,7 @@ async function signIn(
   name: string,
   { subject = `subject-of-${name}`, groups = [] as string[], browser = new ProviderBrowser(gateway) } = {},
 ): Promise<{ browser: ProviderBrowser; reply: SignInReply }> {
-  provider.people.set(subject, { email: emailOf(name), email_verified: true, groups });
+  provider.people.set(subject, { email: createEmail(name), email_verified: true, groups });
   const url = await browser.start("corp", { next: "/keys" });
   return { browser, reply: await browser.finish(await provider.visit(url, subject)) };
 }
@@ -117,14 +117,14 @@ const finish = (
 ) => browser.post("/api/sign-in/link", proof);
 
 async function readIdentity(name: string) {
-  const user = await findUserByEmail(gateway.installation.db, emailOf(name));
+  const user = await findUserByEmail(gateway.installation.db, createEmail(name));
   if (user === null) throw new Error(`${name} does not exist.`);
   return findIdentityOfUser(gateway.installation.db, user.id);
 }
 
 async function requestMail(browser: ProviderBrowser, name: string, skipped = 0): Promise<string> {
   expect((await browser.post("/api/sign-in/link/mail", undefined)).status).toBe(200);
-  return tokenIn(await smtp.textTo(emailOf(name), skipped));
+  return tokenIn(await smtp.textTo(createEmail(name), skipped));
 }
 
 const tokenIn = (text: string) => /\/console\/sign-in\/link#([\w-]+)/.exec(text)?.[1] ?? "";

@@ -25,10 +25,9 @@ function start(
   setup: Pick<PaidSetup, "accounts"> = {},
 ): Promise<PaidGateway> {
   const models = { paid: { upstream, price: PRICE } };
-  return stopLater(startPaidGateway(
-    { balance: "10.00", models, group: { on_disconnect: policy }, ...setup },
-    { limits },
-  ));
+  return stopLater(
+    startPaidGateway({ balance: "10.00", models, group: { on_disconnect: policy }, ...setup }, { limits }),
+  );
 }
 
 const account = (name: string, upstream: string, more: object) => ({
@@ -75,7 +74,7 @@ async function settled(gateway: PaidGateway) {
   return { row, entry };
 }
 
-const costOf = ({ inputTokens, outputTokens }: Pick<LedgerEntry, "inputTokens" | "outputTokens">) =>
+const computeCost = ({ inputTokens, outputTokens }: Pick<LedgerEntry, "inputTokens" | "outputTokens">) =>
   bill([
     [inputTokens, PRICE.input],
     [outputTokens, PRICE.output],
@@ -95,7 +94,7 @@ describe("cancel", () => {
       // What was on the wire when the client disconnected is the upstream's alone.
       expect(row.outputTokens).toBeLessThanOrEqual(entry.outputTokens);
       expect(entry.outputTokens - row.outputTokens).toBeLessThan(100);
-      expect(row.chargedNano).toBe(costOf(row));
+      expect(row.chargedNano).toBe(computeCost(row));
     },
   );
 
@@ -119,7 +118,7 @@ describe("drain", () => {
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: true, abortedByClient: false });
     expect(row).toMatchObject({ outcome: "client_gone", usageSource: "upstream", flags: [] });
-    expect(row.chargedNano).toBe(costOf(entry));
+    expect(row.chargedNano).toBe(computeCost(entry));
   });
 
   test.each(FAMILIES)("waits for a whole response and charges all of it: %s", async (path, prompt) => {
@@ -128,7 +127,7 @@ describe("drain", () => {
     const { row, entry } = await settled(gateway);
     expect(entry).toMatchObject({ finished: true, abortedByClient: false });
     expect(row).toMatchObject({ outcome: "client_gone", usageSource: "upstream", flags: [] });
-    expect(row.chargedNano).toBe(costOf(entry));
+    expect(row.chargedNano).toBe(computeCost(entry));
   });
 
   test("keeps the hold while it reads", async () => {
@@ -150,7 +149,7 @@ describe("drain", () => {
       expect(entry.finished).toBe(false);
       expect(row).toMatchObject({ outcome: "client_gone", usageSource: "partial" });
       expect(row.outputTokens > 0).toBe(stream);
-      expect(row.chargedNano).toBe(costOf(row));
+      expect(row.chargedNano).toBe(computeCost(row));
     },
   );
 

@@ -94,14 +94,14 @@ async function fetchStream(
   };
 }
 
-const typesOf = (events: readonly SentEvent[]) => events.map(({ type }) => type);
+const listTypes = (events: readonly SentEvent[]) => events.map(({ type }) => type);
 const isDone = ({ data }: SentEvent) => data === "[DONE]";
 const progressIn = (events: readonly SentEvent[]) =>
-  typesOf(events).filter((type) => type === "response.in_progress").length;
+  listTypes(events).filter((type) => type === "response.in_progress").length;
 
 function endedWell(family: Family, events: readonly SentEvent[]): boolean {
   if (events.findIndex(isDone) !== events.length - 1) return false;
-  return family === "chat" || typesOf(events).at(-2) === "response.completed";
+  return family === "chat" || listTypes(events).at(-2) === "response.completed";
 }
 
 /** The Responses API has one code for all upstream failures. */
@@ -115,7 +115,9 @@ function failureIn(family: Family, events: readonly SentEvent[]): Record<string,
     return asRecord(payload(events.at(-1)).error);
   }
   expect(events.findIndex(isDone)).toBe(events.length - 1);
-  const ends = typesOf(events).filter((type) => /\.(completed|failed|incomplete)$|^error$/.test(type ?? ""));
+  const ends = listTypes(events).filter((type) =>
+    /\.(completed|failed|incomplete)$|^error$/.test(type ?? ""),
+  );
   expect(ends).toEqual(["response.failed"]);
   return asRecord(asRecord(payload(events.at(-2)).response).error);
 }
@@ -199,7 +201,7 @@ describe("clients that count only data events", () => {
 
   test.concurrent("receive response.created when the content is late", async () => {
     const { events } = await fetchStream("responses", "late-content", { originator: "codex_exec" });
-    expect(typesOf(events)[0]).toBe("response.created");
+    expect(listTypes(events)[0]).toBe("response.created");
     expect(progressIn(events)).toBeGreaterThan(1);
     expect(endedWell("responses", events)).toBe(true);
   });

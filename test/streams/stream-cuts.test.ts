@@ -86,7 +86,7 @@ const FAMILIES: Readonly<Record<string, Family>> = {
 
 /** So many that none is called more than twice: a model that fails three times cools down. */
 const MODELS = 8_000;
-const modelOf = (index: number) => `cut-${index}`;
+const nameModel = (index: number) => `cut-${index}`;
 let asked = 0;
 /** A short response: the duration of these tests grows with its bytes. */
 const RECORDED_MODEL = "sim-fast@events=2,bytes=64";
@@ -123,7 +123,7 @@ beforeAll(async () => {
         connection.reset();
     }
   });
-  const names = range(0, MODELS - 1).map(modelOf);
+  const names = range(0, MODELS - 1).map(nameModel);
   gateway = await startTestGateway({
     environment: { UPSTREAM_URL: upstream.url },
     file: `
@@ -209,7 +209,7 @@ async function checkAll(family: Family, cuts: readonly Cut[]): Promise<void> {
 async function tryCut(family: Family, cut: Cut): Promise<Seen> {
   const response = await gateway.call(`/v1${family.path}`, {
     ...family.body,
-    model: modelOf(asked++ % MODELS),
+    model: nameModel(asked++ % MODELS),
     stream: true,
     cut,
   });

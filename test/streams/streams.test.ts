@@ -78,7 +78,7 @@ function ask(family: Family, model: PublicModel, fields: object = {}): Promise<R
   return gateway.call(PATHS[family], { ...BODIES[family], model, stream: true, ...fields });
 }
 
-async function rowOf(response: Response): Promise<Record<string, unknown>> {
+async function readRow(response: Response): Promise<Record<string, unknown>> {
   const id = response.headers.get("x-request-id");
   const rows = (await gateway.usageRows()).filter((row) => row.request_id === id);
   expect(rows.length).toBe(1);
@@ -94,7 +94,7 @@ async function truth(): Promise<LedgerEntry> {
   return entry;
 }
 
-const typesOf = (events: readonly SentEvent[]) => events.map(({ type }) => type);
+const listTypes = (events: readonly SentEvent[]) => events.map(({ type }) => type);
 const isDone = ({ data }: SentEvent) => data === "[DONE]";
 
 /** The text of the model, assembled from its deltas. */
@@ -152,9 +152,9 @@ describe("every stream", () => {
     const odd = await stream(family, model);
     expect(outputText(good.events)).toContain(QUESTION);
     expect(outputText(odd.events)).toBe(outputText(good.events));
-    expect(typesOf(odd.events)).toEqual(typesOf(good.events));
+    expect(listTypes(odd.events)).toEqual(listTypes(good.events));
     expect(odd.text).not.toContain("\r");
-    expect(await rowOf(odd.response)).toMatchObject({ outcome: "completed", usage_source: "upstream" });
+    expect(await readRow(odd.response)).toMatchObject({ outcome: "completed", usage_source: "upstream" });
   });
 
   test.each(["crlf", "no-event-lines", "split"] as const)(
@@ -162,7 +162,7 @@ describe("every stream", () => {
     async (model) => {
       const { events } = await stream("images", model);
       const type = "image_generation.partial_image";
-      expect(typesOf(events)).toEqual([type, type, "image_generation.completed"]);
+      expect(listTypes(events)).toEqual([type, type, "image_generation.completed"]);
       expect(events.every((event) => payload(event).type === event.type)).toBe(true);
     },
   );
@@ -177,7 +177,7 @@ describe("every stream", () => {
       const response = await ask(family, "huge-line");
       const text = await response.text();
       expect(text).not.toContain("aaaaaaaa");
-      expect(await rowOf(response)).toMatchObject({ error_code: "response_too_large" });
+      expect(await readRow(response)).toMatchObject({ error_code: "response_too_large" });
       expect(text).toContain("The response exceeds the maximum size of this gateway.");
       if (response.status === 200) expect(failuresIn(eventsIn(text))).toBe(1);
       else expect(response.status).toBe(502);
@@ -189,7 +189,7 @@ describe("a chat stream", () => {
   test("ends with [DONE] and nothing after it", async () => {
     const { events } = await stream("chat", "plain");
     expect(events.findIndex(isDone)).toBe(events.length - 1);
-    expect([...new Set(typesOf(events))]).toEqual([null]);
+    expect([...new Set(listTypes(events))]).toEqual([null]);
   });
 
   test("keeps one id and one creation time", async () => {
@@ -202,14 +202,14 @@ describe("a chat stream", () => {
     const { events, response } = await stream("chat", "no-done");
     expect(events.filter(isDone).length).toBe(1);
     expect(events.findIndex(isDone)).toBe(events.length - 1);
-    expect(await rowOf(response)).toMatchObject({ outcome: "completed", usage_source: "upstream" });
+    expect(await readRow(response)).toMatchObject({ outcome: "completed", usage_source: "upstream" });
   });
 
   test("with several choices ends once", async () => {
     const { events, response } = await stream("chat", "plain", { n: 3 });
     expect(events.filter(({ data }) => data.includes('"finish_reason":"stop"')).length).toBe(3);
     expect(events.filter(isDone).length).toBe(1);
-    expect(await rowOf(response)).toMatchObject({ outcome: "completed" });
+    expect(await readRow(response)).toMatchObject({ outcome: "completed" });
   });
 
   test.each([
@@ -222,7 +222,7 @@ describe("a chat stream", () => {
     expect(text).not.toContain("usage");
     const entry = await truth();
     expect(entry.outputTokens).toBeGreaterThan(0);
-    expect(await rowOf(response)).toMatchObject({
+    expect(await readRow(response)).toMatchObject({
       input_tokens: entry.inputTokens,
       output_tokens: entry.outputTokens,
       usage_source: "upstream",
@@ -244,8 +244,8 @@ describe("a Responses stream", () => {
     const beforeLast = events.slice(0, -1);
     expect(events.findIndex(isDone)).toBe(events.length - 1);
     expect(beforeLast.map((event) => payload(event).sequence_number)).toEqual([...beforeLast.keys()]);
-    expect(beforeLast.map((event) => payload(event).type)).toEqual(typesOf(beforeLast));
-    expect(typesOf(beforeLast).slice(0, 2)).toEqual(["response.created", "response.in_progress"]);
+    expect(beforeLast.map((event) => payload(event).type)).toEqual(listTypes(beforeLast));
+    expect(listTypes(beforeLast).slice(0, 2)).toEqual(["response.created", "response.in_progress"]);
     expect(beforeLast.findIndex(({ type }) => TERMINAL.has(type))).toBe(beforeLast.length - 1);
   });
 
@@ -255,7 +255,7 @@ describe("a Responses stream", () => {
       const { events, response } = await stream("responses", model);
       const beforeLast = events.slice(0, -1);
       expect(events.findIndex(isDone)).toBe(events.length - 1);
-      expect(typesOf(beforeLast).filter((type) => TERMINAL.has(type) || type === "error")).toEqual([
+      expect(listTypes(beforeLast).filter((type) => TERMINAL.has(type) || type === "error")).toEqual([
         "response.failed",
       ]);
       expect(beforeLast.map((event) => payload(event).sequence_number)).toEqual([...beforeLast.keys()]);
@@ -269,7 +269,7 @@ describe("a Responses stream", () => {
         status: "failed",
         error: { code: "server_error", message: expect.stringContaining("in the middle") },
       });
-      expect(await rowOf(response)).toMatchObject({
+      expect(await readRow(response)).toMatchObject({
         status: 200,
         outcome: model === "error-event" ? "failed" : "upstream_cut",
         error_code: "upstream_error",
@@ -279,7 +279,7 @@ describe("a Responses stream", () => {
 
   test("reports a context overflow as an event, because coding agents compact only then", async () => {
     const { events, response } = await stream("responses", "context");
-    expect(typesOf(events)).toEqual(["response.created", "response.failed", null]);
+    expect(listTypes(events)).toEqual(["response.created", "response.failed", null]);
     expect(events.findIndex(isDone)).toBe(2);
     const [created, failed] = events.map((event) => (isDone(event) ? {} : asRecord(payload(event).response)));
     expect(created).toMatchObject({ status: "in_progress", error: null, model: "context" });
@@ -291,18 +291,21 @@ describe("a Responses stream", () => {
     for (const object of [created, failed]) {
       expect(RESPONSE_KEYS.filter((key) => !(key in (object ?? {})))).toEqual([]);
     }
-    expect(await rowOf(response)).toMatchObject({ outcome: "failed", error_code: "context_length_exceeded" });
+    expect(await readRow(response)).toMatchObject({
+      outcome: "failed",
+      error_code: "context_length_exceeded",
+    });
   });
 
   test("that the upstream ends as failed is metered by its reported usage", async () => {
     const { events, response } = await stream("responses", "failed");
-    expect(typesOf(events).filter((type) => TERMINAL.has(type))).toEqual(["response.failed"]);
+    expect(listTypes(events).filter((type) => TERMINAL.has(type))).toEqual(["response.failed"]);
     await expectMetered(response, "failed");
   });
 
   test("that the upstream ends as incomplete is metered and forwarded as such", async () => {
     const { events, response } = await stream("responses", "incomplete");
-    expect(typesOf(events).filter((type) => TERMINAL.has(type))).toEqual(["response.incomplete"]);
+    expect(listTypes(events).filter((type) => TERMINAL.has(type))).toEqual(["response.incomplete"]);
     expect(events.findIndex(isDone)).toBe(events.length - 1);
     await expectMetered(response, "incomplete");
   });
@@ -320,7 +323,7 @@ describe("a stream that fails", () => {
         type: "server_error",
         request_id: response.headers.get("x-request-id"),
       });
-      expect(await rowOf(response)).toMatchObject({
+      expect(await readRow(response)).toMatchObject({
         outcome: model === "error-event" ? "failed" : "upstream_cut",
         error_code: "upstream_error",
       });
@@ -336,9 +339,9 @@ describe("a stream that fails", () => {
       stream: true,
     });
     const cut = eventsIn(await response.text());
-    expect(typesOf(cut)).toEqual(["image_generation.partial_image", "error"]);
+    expect(listTypes(cut)).toEqual(["image_generation.partial_image", "error"]);
     // The image was generated, although it never arrived whole.
-    expect(await rowOf(response)).toMatchObject({ outcome: "upstream_cut", images: 1 });
+    expect(await readRow(response)).toMatchObject({ outcome: "upstream_cut", images: 1 });
   });
 
   test.each(
@@ -352,7 +355,7 @@ describe("a stream that fails", () => {
     expect(await response.json()).toMatchObject({
       error: { code: "upstream_error", request_id: response.headers.get("x-request-id") },
     });
-    expect(await rowOf(response)).toMatchObject({ status: 502, outcome: "failed", usage_source: "none" });
+    expect(await readRow(response)).toMatchObject({ status: 502, outcome: "failed", usage_source: "none" });
   });
 
   test("for exceeded context length is a plain 400 in chat", async () => {
@@ -372,27 +375,27 @@ describe("a stream that fails", () => {
 describe("the usage of a stream", () => {
   test("that the upstream does not report is counted locally and marked", async () => {
     const { response } = await stream("chat", "no-usage");
-    const row = await rowOf(response);
+    const row = await readRow(response);
     expect(row.usage_source).toBe("estimated");
     expect(row.input_tokens).toBeGreaterThan(0);
   });
 
   test("of zero beside a response is counted, as for a paid request", async () => {
     const { response } = await stream("responses", "usage-zero");
-    const row = await rowOf(response);
+    const row = await readRow(response);
     expect(row.usage_source).toBe("estimated");
     expect(row.output_tokens).toBeGreaterThan(0);
   });
 
   test("cannot be negative", async () => {
     const { response } = await stream("responses", "usage-negative");
-    expect(await rowOf(response)).toMatchObject({ input_tokens: 0, output_tokens: 0 });
+    expect(await readRow(response)).toMatchObject({ input_tokens: 0, output_tokens: 0 });
   });
 
   test("counts images", async () => {
     const { response, events } = await stream("images", "plain", { n: 2 });
-    expect(typesOf(events).filter((type) => type === "image_generation.completed").length).toBe(2);
-    expect(await rowOf(response)).toMatchObject({
+    expect(listTypes(events).filter((type) => type === "image_generation.completed").length).toBe(2);
+    expect(await readRow(response)).toMatchObject({
       images: 2,
       outcome: "completed",
       output_tokens: (await truth()).outputTokens,
@@ -421,7 +424,7 @@ function failuresIn(events: readonly SentEvent[]): number {
 async function expectMetered(response: Response, outcome: string): Promise<void> {
   const entry = await truth();
   expect(entry.outputTokens).toBeGreaterThan(0);
-  expect(await rowOf(response)).toMatchObject({
+  expect(await readRow(response)).toMatchObject({
     outcome,
     usage_source: "upstream",
     input_tokens: entry.inputTokens,

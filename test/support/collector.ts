@@ -77,7 +77,7 @@ export interface Collector {
   /** Every message that violates the schema. */
   readonly problems: readonly string[];
   /** Waits until this many spans of the request have arrived. */
-  spansOf(requestId: string | null, count: number): Promise<readonly CollectedSpan[]>;
+  findSpans(requestId: string | null, count: number): Promise<readonly CollectedSpan[]>;
   /** The response from now on; a promise that does not settle is a collector that does not respond. */
   respond(response: () => Response | Promise<Response>): void;
   stop(): Promise<void>;
@@ -117,7 +117,7 @@ export function startCollector(): Collector {
     requestHeaders,
     spans,
     problems,
-    spansOf: (requestId, count) =>
+    findSpans: (requestId, count) =>
       eventually(() => {
         const found = spans.filter(({ attributes }) => attributes["gateway.request_id"] === requestId);
         return found.length >= count ? found : null;

@@ -31,10 +31,10 @@ export async function startMariaDb(): Promise<MariaDb> {
     stdout: "ignore",
     stderr: "ignore",
   });
-  const urlOf = (database: string) => `mysql://root@127.0.0.1:${port}/${database}`;
-  await eventually(() => runOnce(urlOf("mysql"), "CREATE DATABASE source"), READY_WITHIN_MS);
+  const buildUrl = (database: string) => `mysql://root@127.0.0.1:${port}/${database}`;
+  await eventually(() => runOnce(buildUrl("mysql"), "CREATE DATABASE source"), READY_WITHIN_MS);
   return {
-    url: urlOf("source"),
+    url: buildUrl("source"),
     async stop() {
       child.kill("SIGKILL");
       await child.exited;

@@ -36,13 +36,13 @@ export function startPostgres(): Promise<Postgres> {
 
 async function createDatabase(template: string): Promise<Postgres> {
   cluster ??= startCluster();
-  const urlOf = await cluster;
+  const buildUrl = await cluster;
   databases += 1;
   const name = `test_${databases}`;
-  await runOnce(urlOf("postgres"), `CREATE DATABASE ${name} TEMPLATE ${template}`);
+  await runOnce(buildUrl("postgres"), `CREATE DATABASE ${name} TEMPLATE ${template}`);
   return {
-    url: urlOf(name),
-    stop: () => runOnce(urlOf("postgres"), `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+    url: buildUrl(name),
+    stop: () => runOnce(buildUrl("postgres"), `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
   };
 }
 

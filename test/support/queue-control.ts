@@ -42,5 +42,5 @@ export async function occupySlots(
 }
 
 /** The requests of one upstream model. An upstream may notice that `stuck` ones were aborted after it has others. */
-export const seenOf = ({ upstreams }: PooledGateway, model: string) =>
+export const listSeen = ({ upstreams }: PooledGateway, model: string) =>
   upstreams.map(({ ledger }) => ledger.modelTotals(model));

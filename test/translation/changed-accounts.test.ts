@@ -32,14 +32,14 @@ let gateway: RunningGateway;
 beforeAll(async () => {
   for (const [at, name] of ACCOUNTS.entries())
     simulators.set(name, startSimulator({ seed: at + 11, record: "full" }));
-  gateway = await startTestGateway({ file: file(upstreamOf) });
+  gateway = await startTestGateway({ file: file(findUpstream) });
 });
 afterAll(async () => {
   await gateway.stop();
   for (const simulator of simulators.values()) await simulator.stop();
 });
 
-function upstreamOf(account: string): Simulator {
+function findUpstream(account: string): Simulator {
   const simulator = simulators.get(account);
   if (simulator === undefined) throw new Error(`no account ${account}`);
   return simulator;
@@ -51,7 +51,7 @@ function file(findUpstream: (account: string) => Simulator): string {
   return JSON.stringify({
     models: ACCOUNTS.map((id) => ({ id, interfaces: INTERFACES })),
     accounts: ACCOUNTS.map((name) => {
-      const vendor = vendorOf(name);
+      const vendor = findVendor(name);
       const { url } = findUpstream(name);
       return {
         name,
@@ -69,7 +69,7 @@ function file(findUpstream: (account: string) => Simulator): string {
   });
 }
 
-function vendorOf(account: string): Vendor {
+function findVendor(account: string): Vendor {
   const vendor = VENDORS.find((name) => account.startsWith(name));
   if (vendor === undefined) throw new Error(`no vendor of ${account}`);
   return vendor;
@@ -90,11 +90,11 @@ async function turn(client: StateClient, account: string, question: string): Pro
 
 /** The last request that the upstream accepted. */
 function lastBody(account: string): string {
-  const { ledger } = upstreamOf(account);
+  const { ledger } = findUpstream(account);
   return Buffer.from(ledger.findBody(ledger.last()?.id ?? "") ?? []).toString();
 }
 
-const requestCount = (account: string) => upstreamOf(account).ledger.totals().requests;
+const requestCount = (account: string) => findUpstream(account).ledger.totals().requests;
 
 /** Applies the file, and waits until requests to the account reach the upstream of the other name. */
 async function moveAccounts(
@@ -128,7 +128,8 @@ describe.each(STATE_CLIENTS)("%s", (_, open) => {
     const returned = lastBody(first);
     expect(returned).not.toMatch(ENVELOPE);
     // The state that the first account issued is restored, except after a rejection, which removes all of it.
-    if (vendorOf(first) !== vendorOf(second)) expect(returned).toMatch(SIMULATED_STATE[vendorOf(first)]);
+    if (findVendor(first) !== findVendor(second))
+      expect(returned).toMatch(SIMULATED_STATE[findVendor(first)]);
   });
 });
 
@@ -179,7 +180,7 @@ describe("state that the upstream rejects", () => {
     client.ask("What is the weather in Paris?");
     const response = await gateway.call(client.path(account), client.body(account));
     client.take((await response.json()) as Json);
-    const moved = (name: string) => upstreamOf(name === account ? `${vendor}-2` : name);
+    const moved = (name: string) => findUpstream(name === account ? `${vendor}-2` : name);
     await moveAccounts(moved, account, `${vendor}-2`);
     try {
       const before = requestCount(`${vendor}-2`);
@@ -189,7 +190,7 @@ describe("state that the upstream rejects", () => {
       expect(next.headers.get("x-gateway-dropped")).toContain("state");
       expect(lastBody(`${vendor}-2`)).not.toMatch(SIMULATED_STATE[vendor]);
     } finally {
-      await moveAccounts(upstreamOf, account, account);
+      await moveAccounts(findUpstream, account, account);
     }
   });
 });

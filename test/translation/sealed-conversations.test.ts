@@ -33,7 +33,7 @@ const MORE_MODELS: Readonly<Record<string, readonly string[]>> = {
 };
 
 function account(vendor: Vendor, name: string): object {
-  const { url } = upstreamOf(name);
+  const { url } = findUpstream(name);
   const models = [vendor, ...(MORE_MODELS[name] ?? [])];
   return {
     name,
@@ -58,7 +58,7 @@ function file(): string {
   });
 }
 
-function upstreamOf(name: string): Simulator {
+function findUpstream(name: string): Simulator {
   const simulator = simulators.get(name) ?? startSimulator({ seed: simulators.size + 31, record: "full" });
   simulators.set(name, simulator);
   return simulator;
@@ -72,7 +72,7 @@ afterAll(async () => {
   for (const simulator of simulators.values()) await simulator.stop();
 });
 
-const counts = (vendor: Vendor) => names(vendor).map((name) => upstreamOf(name).ledger.totals().requests);
+const counts = (vendor: Vendor) => names(vendor).map((name) => findUpstream(name).ledger.totals().requests);
 
 /** Sends the conversation, and returns the accounts that received it. */
 async function send(
@@ -89,7 +89,7 @@ async function send(
 }
 
 function lastBody(vendor: Vendor, at: number): string {
-  const { ledger } = upstreamOf(names(vendor)[at] ?? "");
+  const { ledger } = findUpstream(names(vendor)[at] ?? "");
   return Buffer.from(ledger.findBody(ledger.last()?.id ?? "") ?? []).toString();
 }
 
@@ -133,7 +133,7 @@ describe.each([
       const client = open();
       client.ask("What is the weather in Oslo?");
       const [first = -1] = (await send(client, vendor)).accounts;
-      upstreamOf(names(vendor)[first] ?? "").force("500", 1);
+      findUpstream(names(vendor)[first] ?? "").force("500", 1);
       const { accounts, response } = await send(client, vendor);
       const [second = -1] = accounts.filter((at) => at !== first);
       expect(accounts).toHaveLength(2);
@@ -176,7 +176,7 @@ const TOOLS = [
 ];
 
 test("state is preferred over an account that has the interface itself, and named when it is lost there", async () => {
-  const native = upstreamOf("openai-0");
+  const native = findUpstream("openai-0");
   const client = responsesClient();
   const call = (model: string) => gateway.call(client.path(model), client.body(model));
   client.ask("What is the weather in Bern?");
@@ -185,7 +185,7 @@ test("state is preferred over an account that has the interface itself, and name
   const second = await call("mixed");
   client.take((await second.json()) as Json);
   expect([second.status, native.ledger.totals().requests]).toEqual([200, before]);
-  upstreamOf("anthropic-0").force("500", 1);
+  findUpstream("anthropic-0").force("500", 1);
   client.ask("And in Rome?");
   const third = await call("mixed");
   expect([third.status, native.ledger.totals().requests]).toEqual([200, before + 1]);

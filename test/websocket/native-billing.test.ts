@@ -52,7 +52,7 @@ async function settled() {
   return { row, charged: charge?.amountNano ?? 0n };
 }
 
-const costOf = (input: number, output: number) =>
+const computeCost = (input: number, output: number) =>
   bill([
     [input, PRICE.input],
     [output, PRICE.output],
@@ -69,7 +69,7 @@ test("a completed turn is charged as the upstream counted it", async () => {
     entry?.inputTokens ?? 0,
     entry?.outputTokens ?? 0,
   ]);
-  expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
+  expect(charged).toBe(computeCost(row.inputTokens, row.outputTokens));
   await gateway.records.expectReconciled();
 });
 
@@ -78,7 +78,7 @@ test("a turn without usage is counted locally, with the same result", async () =
   await socket.turn(turn("uncounted"));
   const { row, charged } = await settled();
   expect(row.outputTokens).toBe(gateway.simulator.ledger.last()?.outputTokens ?? 0);
-  expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
+  expect(charged).toBe(computeCost(row.inputTokens, row.outputTokens));
 });
 
 test("a disconnect with on_disconnect cancel is charged the delivered content", async () => {
@@ -93,7 +93,7 @@ test("a disconnect with on_disconnect cancel is charged the delivered content", 
     gateway.simulator.ledger.last()?.outputTokens ?? 0,
   ]);
   expect(row.outputTokens).toBeGreaterThan(0);
-  expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
+  expect(charged).toBe(computeCost(row.inputTokens, row.outputTokens));
   expect(await gateway.records.holds()).toBe(0);
 });
 
@@ -106,7 +106,7 @@ test("a disconnect with on_disconnect drain is read to its end and charged in fu
   const entry = gateway.simulator.ledger.last();
   expect(entry).toMatchObject({ finished: true, abortedByClient: false });
   expect([row.outcome, row.outputTokens]).toEqual(["client_gone", entry?.outputTokens ?? 0]);
-  expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
+  expect(charged).toBe(computeCost(row.inputTokens, row.outputTokens));
 });
 
 test("a turn that is cut off is charged for the received content", async () => {
@@ -118,7 +118,7 @@ test("a turn that is cut off is charged for the received content", async () => {
     "upstream_cut",
     gateway.simulator.ledger.last()?.outputTokens ?? 0,
   ]);
-  expect(charged).toBe(costOf(row.inputTokens, row.outputTokens));
+  expect(charged).toBe(computeCost(row.inputTokens, row.outputTokens));
 });
 
 test("a retry on a new or forgetful upstream socket is one request and one charge", async () => {

@@ -60,7 +60,7 @@ const ways = (index = 0) =>
   upstream(index)
     .ledger.entries()
     .map(({ socket }) => socket);
-const typesOf = (events: readonly ServerEvent[]) => events.map(({ type }) => type);
+const listTypes = (events: readonly ServerEvent[]) => events.map(({ type }) => type);
 const hello = { model: PUBLIC_MODEL, input: "Hello", store: false };
 const usage = (event: ServerEvent) =>
   (event.response as { usage: { input_tokens: number; output_tokens: number } }).usage;
@@ -127,7 +127,7 @@ describe("the events that the client sees", () => {
     }
     expect(ways()).toEqual([1, 1, 1, null, null, null]);
     for (const [turn, events] of overSocket.entries()) {
-      expect(typesOf(events)).toEqual(typesOf(overHttp[turn] ?? []));
+      expect(listTypes(events)).toEqual(listTypes(overHttp[turn] ?? []));
     }
     const shown = overSocket.flat().map((event) => (event.response as { model?: string })?.model);
     expect(new Set(shown.filter((model) => model !== undefined))).toEqual(new Set(["native", "other"]));
@@ -155,7 +155,7 @@ describe("the events that the client sees", () => {
     const second = await client.turn({ ...hello, previous_response_id: first.responseId });
     expect(ways()).toEqual([1, 1]);
     for (const { events } of [first, second]) {
-      expect(typesOf(events).filter((type) => type === "response.completed")).toHaveLength(1);
+      expect(listTypes(events).filter((type) => type === "response.completed")).toHaveLength(1);
       expect(events.map((event) => event.sequence_number)).toEqual(events.map((_, index) => index));
     }
     expect(second.responseId).not.toBe("resp_late");
@@ -249,7 +249,7 @@ describe("an upstream socket", () => {
     const { events, last } = await client.turn({ model: "cut", input: "x", store: false });
     expect(last.type).toBe("response.failed");
     expect(
-      typesOf(events).filter((type) => type.startsWith("response.output_text.delta")).length,
+      listTypes(events).filter((type) => type.startsWith("response.output_text.delta")).length,
     ).toBeGreaterThan(0);
     expect((await client.turn(hello)).last.type).toBe("response.completed");
     const rows = await gateway.usageRows();
@@ -264,7 +264,7 @@ describe("an upstream socket", () => {
     const client = await connect();
     const { events, last } = await client.turn(hello);
     expect(last.type).toBe("response.completed");
-    expect(typesOf(events).filter((type) => type === "response.created")).toHaveLength(1);
+    expect(listTypes(events).filter((type) => type === "response.created")).toHaveLength(1);
     expect([ways(0), ways(1)]).toEqual([[1], [1]]);
   });
 
@@ -413,7 +413,7 @@ describe("an upstream that rejects", () => {
     const client = await connect();
     const { events, last } = await client.turn(hello);
     expect(last.type).toBe("response.completed");
-    expect(typesOf(events).filter((type) => type === "response.created")).toHaveLength(1);
+    expect(listTypes(events).filter((type) => type === "response.created")).toHaveLength(1);
   });
 });
 

@@ -142,7 +142,7 @@ describe("an upstream with WebSocket support", () => {
     closers.push(() => void simulator.stop());
   });
 
-  const bodyOf = (index: number): Record<string, unknown> => {
+  const buildBody = (index: number): Record<string, unknown> => {
     const entry = simulator.ledger.entries()[index];
     return JSON.parse(Buffer.from(simulator.ledger.findBody(entry?.id ?? "") ?? []).toString());
   };
@@ -156,7 +156,7 @@ describe("an upstream with WebSocket support", () => {
     expect(notes.types[0]).toBe("response.created");
     expect(notes.types.at(-1)).toBe("response.completed");
     expect(notes.text).toMatch(/^(event: [\w.]+\ndata: \{.*\}\n\n)+$/);
-    expect(bodyOf(0)).toEqual({
+    expect(buildBody(0)).toEqual({
       type: "response.create",
       model: "sim-fast",
       input: "hello",
@@ -210,7 +210,7 @@ describe("an upstream with WebSocket support", () => {
     });
     expect(thread.last?.responseId).toBe(first.responseId);
     expect(await ask(of, simulator.port, goOn()).over.promise).toBe("end");
-    expect(bodyOf(1)).toMatchObject({ input: "more", previous_response_id: first.responseId });
+    expect(buildBody(1)).toMatchObject({ input: "more", previous_response_id: first.responseId });
 
     // Another conversation does not get the socket while it may open its own.
     await ask(of, simulator.port).over.promise;
@@ -220,7 +220,7 @@ describe("an upstream with WebSocket support", () => {
     simulator.closeSockets(1001);
     await eventually(() => simulator.ledger.sockets().open, { equals: 0 });
     expect(await ask(of, simulator.port, again).over.promise).toBe("end");
-    expect(bodyOf(3)).toMatchObject({ input: "all of it" });
+    expect(buildBody(3)).toMatchObject({ input: "all of it" });
   });
 
   test("a turn is sent again in full if the socket has lost its last response", async () => {
@@ -236,7 +236,7 @@ describe("an upstream with WebSocket support", () => {
     });
     expect(await notes.over.promise).toBe("end");
     expect(notes.types.filter((type) => type === "response.created")).toHaveLength(1);
-    expect([bodyOf(1).input, bodyOf(2).input]).toEqual(["more", "all of it"]);
+    expect([buildBody(1).input, buildBody(2).input]).toEqual(["more", "all of it"]);
     expect(simulator.ledger.sockets().opened).toBe(1);
   });
 

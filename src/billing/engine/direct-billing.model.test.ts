@@ -76,7 +76,7 @@ interface Open {
 const INPUT = 20;
 
 /** Between the minimum and the wanted amount. */
-const firmOf = ({ wanted, least, firm }: Extract<Step, { kind: "hold" }>) =>
+const computeFirm = ({ wanted, least, firm }: Extract<Step, { kind: "hold" }>) =>
   BigInt(Math.min(wanted, Math.max(least, firm)));
 
 /** Progress is written by a timer that is due before this one, and by the work it leaves for the next turn. */
@@ -104,7 +104,7 @@ async function play(
     });
   };
   let billingEngine: BillingUnderTest = born();
-  const userOf = (index: number) => `u${runId}_${index}`;
+  const nameUser = (index: number) => `u${runId}_${index}`;
   const balance = [0n, 0n, 0n];
   const held = [0n, 0n, 0n];
   let open: Open[] = [];
@@ -116,13 +116,13 @@ async function play(
     const holds = round.filter((one) => one.kind === "hold");
     for (const one of round) {
       if (one.kind === "fund") {
-        await addFunds(db, userOf(one.user), BigInt(one.nano));
+        await addFunds(db, nameUser(one.user), BigInt(one.nano));
         balance[one.user] = (balance[one.user] ?? 0n) + BigInt(one.nano);
       }
       if (one.kind === "settle" && open.length > 0) {
         const [hold] = open.splice(one.which % open.length, 1);
         if (hold === undefined) continue;
-        const settlement = buildTestSettlement(hold.id, BigInt(one.nano), userOf(hold.user));
+        const settlement = buildTestSettlement(hold.id, BigInt(one.nano), nameUser(hold.user));
         waiting.push(billingEngine.settle(settlement));
         if (one.twice) waiting.push(billingEngine.settle(settlement));
         // The whole cost, even above the hold: a balance may become negative.
@@ -144,10 +144,10 @@ async function play(
         const least = BigInt(Math.min(one.least, one.wanted));
         const id = `r${runId}_${++made}`;
         const asked = buildHoldRequest(id, {
-          userId: userOf(one.user),
+          userId: nameUser(one.user),
           wantedNano: BigInt(one.wanted),
           leastNano: least,
-          firmNano: firmOf(one),
+          firmNano: computeFirm(one),
         });
         return { id, result: await billingEngine.hold({ ...asked, inputTokens: INPUT }) };
       }),
@@ -157,7 +157,7 @@ async function play(
       const available = (balance[one.user] ?? 0n) - (held[one.user] ?? 0n);
       const least = BigInt(Math.min(one.least, one.wanted));
       const wanted = BigInt(one.wanted);
-      const firm = firmOf(one);
+      const firm = computeFirm(one);
       if (wanted > 0n && available < 0n) {
         expect(got?.result).toEqual({ kind: "in_debt", debtNano: -available });
         return;
@@ -193,8 +193,8 @@ async function play(
       open = [];
     }
     for (const index of [0, 1, 2]) {
-      await billingEngine.flushUser(userOf(index));
-      expect(await readWallet(db, userOf(index))).toEqual({
+      await billingEngine.flushUser(nameUser(index));
+      expect(await readWallet(db, nameUser(index))).toEqual({
         balanceNano: balance[index] ?? 0n,
         heldNano: held[index] ?? 0n,
       });

@@ -12,7 +12,7 @@ function line(text: string) {
 }
 
 /** The content of the file as another reader sees it now. */
-function linesOf(path: string): string[] {
+function readLines(path: string): string[] {
   const bytes = readFileSync(path);
   const end = bytes.indexOf(0);
   return bytes
@@ -42,11 +42,11 @@ describe.each([
     const path = newPath();
     const file = make(path, 100);
     expect(file.put(line("first"))).toBe(true);
-    expect(linesOf(path)).toEqual(["first"]);
+    expect(readLines(path)).toEqual(["first"]);
     expect(file.put(line("zweite ü €"))).toBe(true);
-    expect(linesOf(path)).toEqual(["first", "zweite ü €"]);
+    expect(readLines(path)).toEqual(["first", "zweite ü €"]);
     file.close();
-    expect(linesOf(path)).toEqual(["first", "zweite ü €"]);
+    expect(readLines(path)).toEqual(["first", "zweite ü €"]);
   });
 
   test("rejects a line that is longer than the remaining space", () => {
@@ -60,7 +60,7 @@ describe.each([
     expect(file.put(line("1"))).toBe(false);
     expect(file.put(line(""))).toBe(true);
     expect(file.put(line(""))).toBe(false);
-    expect(linesOf(path)).toEqual(["0123456789", "0123456789", "€€€€€", "", ""]);
+    expect(readLines(path)).toEqual(["0123456789", "0123456789", "€€€€€", "", ""]);
     file.close();
   });
 
@@ -71,7 +71,7 @@ describe.each([
       `const file = ${make.name}("${path}", 1000); file.put(line("one")); file.put(line("two")); process.kill(process.pid, 9);`,
     );
     expect(signalCode).toBe("SIGKILL");
-    expect(linesOf(path)).toEqual(["one", "two"]);
+    expect(readLines(path)).toEqual(["one", "two"]);
   });
 
   test("reports a full disk at once, and the process continues", () => {
@@ -88,7 +88,7 @@ describe.each([
     expect(exitCode).toBe(0);
     expect(said).toMatch(make === createMappedFile ? /^0 / : /^81 /);
     if (make === createMappedFile) expect(existsSync(path)).toBe(false);
-    else expect(linesOf(path).every((line) => line.length === 100)).toBe(true);
+    else expect(readLines(path).every((line) => line.length === 100)).toBe(true);
   });
 });
 

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { readSegment } from "./journal-segment.ts";
 import { LineBuffer } from "./line-buffer.ts";
 
-const contentOf = ({ bytes, length }: LineBuffer) => Buffer.from(bytes.subarray(0, length));
+const readContent = ({ bytes, length }: LineBuffer) => Buffer.from(bytes.subarray(0, length));
 
 test("a segment of lines is read as the JSON that was written", () => {
   const buffer = new LineBuffer();
@@ -17,7 +17,7 @@ test("a segment of lines is read as the JSON that was written", () => {
       const lines = texts.map((value) => JSON.stringify({ value }));
       const content = lines.map((line) => {
         buffer.setLine(line);
-        return contentOf(buffer);
+        return readContent(buffer);
       });
       const segment = Buffer.concat([...content, Buffer.alloc(10)]);
       expect(readSegment(segment)).toEqual({ lines, torn: 0, damage: null });
@@ -29,6 +29,6 @@ test("a line ends with the checksum of its JSON in eight digits", () => {
   const buffer = new LineBuffer();
   for (let number = 0; number < 2_000; number++) {
     buffer.setLine(`{"number":${number}}`);
-    expect(contentOf(buffer).toString()).toMatch(/^\{"number":\d+\}\t[0-9a-f]{8}\n$/);
+    expect(readContent(buffer).toString()).toMatch(/^\{"number":\d+\}\t[0-9a-f]{8}\n$/);
   }
 });

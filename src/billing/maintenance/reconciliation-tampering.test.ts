@@ -102,7 +102,7 @@ async function someBooks(db: Db): Promise<void> {
   await redeem(desk, { userId: "u1", code, actor: "u1" });
 }
 
-async function checksOf(db: Db): Promise<string[]> {
+async function runChecks(db: Db): Promise<string[]> {
   const { findings } = await reconcileLedger(db, {
     nowMs: Date.now(),
     holdAgeMaxMs: 3_600_000,
@@ -286,13 +286,13 @@ eachEngine(({ open }) => {
   test("an untouched ledger has no findings", async () => {
     const db = await open();
     await someBooks(db);
-    expect(await checksOf(db)).toEqual([]);
+    expect(await runChecks(db)).toEqual([]);
   });
 
   test.each(TAMPERED)("reports %s", async (_what, statements, named) => {
     const db = await open();
     await someBooks(db);
     await db.sql.script(statements);
-    expect((await checksOf(db)).map((found) => found.slice(0, named.length))).toContain(named);
+    expect((await runChecks(db)).map((found) => found.slice(0, named.length))).toContain(named);
   });
 });

@@ -13,7 +13,7 @@ import { reconcileLedger } from "./reconciliation.ts";
 
 const NOW_MS = Date.now();
 
-async function checksOf(db: Db, nowMs = NOW_MS): Promise<string[]> {
+async function runChecks(db: Db, nowMs = NOW_MS): Promise<string[]> {
   const { findings } = await reconcileLedger(db, { nowMs, holdAgeMaxMs: 3_600_000, findingsMax: 10 });
   return findings.map(({ check, subject }) => `${check} ${subject}`);
 }
@@ -58,23 +58,23 @@ eachEngine(({ open }) => {
     await addFunds(db, "u2", 5n);
     await db.sql`DELETE FROM wallet WHERE user_id = 'u1'`;
     await db.sql`DELETE FROM entry WHERE user_id = 'u2'`;
-    expect(await checksOf(db)).toEqual(["balance user:u1", "balance user:u2"]);
+    expect(await runChecks(db)).toEqual(["balance user:u1", "balance user:u2"]);
   });
 
   test("reports held money without its hold", async () => {
     const db = await open();
     await someMoney(db);
     await db.sql`DELETE FROM hold`;
-    expect(await checksOf(db)).toEqual(["held u1"]);
+    expect(await runChecks(db)).toEqual(["held u1"]);
   });
 
   test("reports a charged row without its entry or with another amount", async () => {
     const db = await open();
     await someMoney(db);
     await db.sql`UPDATE usage_row SET charged_nano = 31`;
-    expect(await checksOf(db)).toContain("row_entry r1");
+    expect(await runChecks(db)).toContain("row_entry r1");
     await db.sql`DELETE FROM entry WHERE kind = 'charge'`;
-    expect(await checksOf(db)).toContain("row_entry r1");
+    expect(await runChecks(db)).toContain("row_entry r1");
   });
 
   test("reports a charge without its row, unless retention removed the rows of that time", async () => {
@@ -82,9 +82,9 @@ eachEngine(({ open }) => {
     await someMoney(db);
     await db.sql`DELETE FROM usage_row`;
     await db.sql`DELETE FROM usage_hour`;
-    expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
+    expect(await runChecks(db)).toEqual(["entry_row charge:r1"]);
     await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
-    expect(await checksOf(db)).toEqual([]);
+    expect(await runChecks(db)).toEqual([]);
   });
 
   /** As if the entry of this request had been booked twice. */
@@ -98,20 +98,20 @@ eachEngine(({ open }) => {
     const db = await open();
     await someMoney(db);
     await chargeAgain(db, "r1", { id: "charge:zz", requestId: "r1" });
-    expect(await checksOf(db)).toEqual(["entry_row charge:zz"]);
+    expect(await runChecks(db)).toEqual(["entry_row charge:zz"]);
     await db.sql`DELETE FROM usage_row`;
     await db.sql`DELETE FROM usage_hour`;
     await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
-    expect(await checksOf(db)).toEqual(["entry_row charge:zz"]);
+    expect(await runChecks(db)).toEqual(["entry_row charge:zz"]);
   });
 
   test("reports a request that was charged both alone and in a shared charge", async () => {
     const db = await open();
     await someMoney(db);
     await chargeAgain(db, "r1", { id: "charge:shared", requestId: null });
-    expect(await checksOf(db)).toEqual(["shared_charge charge:shared"]);
+    expect(await runChecks(db)).toEqual(["shared_charge charge:shared"]);
     await db.sql`UPDATE usage_row SET charged_with = 'shared' WHERE request_id = 'r1'`;
-    expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
+    expect(await runChecks(db)).toEqual(["entry_row charge:r1"]);
   });
 
   test("reports a charge whose amount or user differs from its row", async () => {
@@ -119,10 +119,10 @@ eachEngine(({ open }) => {
     await someMoney(db);
     await db.sql`INSERT INTO usage_id VALUES (99, 'u2')`;
     await db.sql`UPDATE usage_row SET user_no = 99 WHERE request_id = 'r1'`;
-    expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
+    expect(await runChecks(db)).toEqual(["entry_row charge:r1"]);
     await db.sql`UPDATE usage_row SET user_no = (SELECT no FROM usage_id WHERE id = 'u1'), charged_nano = 29
       WHERE request_id = 'r1'`;
-    expect(await checksOf(db)).toContain("entry_row charge:r1");
+    expect(await runChecks(db)).toContain("entry_row charge:r1");
   });
 
   test("reports refunds above the charge; the row limits refunds of a shared charge", async () => {
@@ -146,16 +146,16 @@ eachEngine(({ open }) => {
       );
     await refund("a", 20n);
     await refund("b", 10n);
-    expect(await checksOf(db)).toEqual([]);
+    expect(await runChecks(db)).toEqual([]);
     await refund("c", 1n);
-    expect(await checksOf(db)).toEqual(["refund r1"]);
+    expect(await runChecks(db)).toEqual(["refund r1"]);
     await db.sql`UPDATE entry SET id = 'charge:shared', request_id = NULL WHERE id = 'charge:r1'`;
     await db.sql`UPDATE usage_row SET charged_with = 'shared' WHERE request_id = 'r1'`;
-    expect(await checksOf(db)).toEqual(["refund r1"]);
+    expect(await runChecks(db)).toEqual(["refund r1"]);
     await db.sql`DELETE FROM usage_row`;
     await db.sql`DELETE FROM usage_hour`;
     await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
-    expect(await checksOf(db)).toEqual([]);
+    expect(await runChecks(db)).toEqual([]);
   });
 
   test("a subscription charge with a hold newer than the retention bound needs no older row", async () => {
@@ -169,22 +169,22 @@ eachEngine(({ open }) => {
     await db.sql`UPDATE wallet SET balance_nano = balance_nano + 30`;
     await db.sql`DELETE FROM usage_row`;
     await db.sql`DELETE FROM usage_hour`;
-    expect(await checksOf(db)).toEqual(["entry_row charge:r1"]);
+    expect(await runChecks(db)).toEqual(["entry_row charge:r1"]);
     await writeSetting(db, "usage_rows_removed_before_ms", String(since));
-    expect(await checksOf(db)).toEqual([]);
+    expect(await runChecks(db)).toEqual([]);
   });
 
   test("reports a roll-up that is not the sum of its rows", async () => {
     const db = await open();
     await someMoney(db);
     await db.sql`UPDATE usage_hour SET charged_nano = charged_nano + 1`;
-    const [found] = await checksOf(db);
+    const [found] = await runChecks(db);
     expect(found).toStartWith("roll_up k1 ");
   });
 
   test("reports a hold that is older than any request can be", async () => {
     const db = await open();
     await someMoney(db);
-    expect(await checksOf(db, Date.now() + 4_000_000)).toEqual(["hold_lease r2"]);
+    expect(await runChecks(db, Date.now() + 4_000_000)).toEqual(["hold_lease r2"]);
   });
 });

@@ -58,7 +58,7 @@ async function charge(db: Db, requestId: string, amount: string, subscriptionId:
   await transaction(db, (tx) => postTransfer(tx, transfer));
 }
 
-async function holdOf(db: Db, amount: string) {
+async function takeHold(db: Db, amount: string) {
   await db.sql`UPDATE wallet SET held_nano = CAST(${usd(amount).toString()} AS BIGINT) WHERE user_id = 'u1'`;
 }
 
@@ -82,14 +82,14 @@ async function chargeSubscription(db: Db, requestId: string, amount: string) {
     { per: "day", usd: "5.00", counted: "calendar" },
     { per: "month", usd: "20.00", counted: "calendar" },
   ]);
-  await leftOf(db, NOW_MS);
+  await readRemaining(db, NOW_MS);
   await charge(db, requestId, amount, "s");
   await transaction(db, (tx) =>
     changeWindows(tx, [{ subscriptionId: "s", atMs: NOW_MS, heldNano: 0n, usedNano: usd(amount) }]),
   );
 }
 
-const leftOf = (db: Db, nowMs: number) =>
+const readRemaining = (db: Db, nowMs: number) =>
   transaction(
     db,
     async (tx) => (await lockSubscriptionBalances(tx, ["u1"], nowMs)).get("u1")?.[0]?.remainingNano,
@@ -162,7 +162,7 @@ eachEngine(({ open }) => {
   test("an adjustment takes at most the available balance, never held money", async () => {
     const desk = await deskOn(await open());
     await adjust(desk, { userId: "u1", amountNano: usd("3"), ...BY });
-    await holdOf(desk.db, "1.25");
+    await takeHold(desk.db, "1.25");
     const tooMuch = adjust(desk, { userId: "u1", amountNano: -(usd("1.75") + 1n), ...BY });
     const error = await tooMuch.catch((reason: unknown) => reason);
     expect(error).toMatchObject({ code: "insufficient_funds" });
@@ -253,10 +253,10 @@ eachEngine(({ open }) => {
     const { entry, wallet } = await refund(later(desk, 5), order);
     expect(entry).toMatchObject({ credit: "subscription:s", subscriptionId: "s", userId: "u1" });
     expect(wallet.balanceNano).toBe(0n);
-    expect(await leftOf(db, NOW_MS)).toBe(usd("3.50"));
+    expect(await readRemaining(db, NOW_MS)).toBe(usd("3.50"));
     // The daily window is over, the monthly window is not.
     await refund(later(desk, DAY_MS), order);
-    expect(await leftOf(db, NOW_MS + DAY_MS)).toBe(usd("5"));
+    expect(await readRemaining(db, NOW_MS + DAY_MS)).toBe(usd("5"));
     expect(await rejection(refund(later(desk, 40 * DAY_MS), order))).toBe("window_over");
     expect(await findWrongWindows(db, 9)).toEqual([]);
     expect(await listUserEntries(db, "u1", { limit: 9 })).toHaveLength(3);
@@ -286,7 +286,7 @@ eachEngine(({ open }) => {
     expect(entry.atMs).toBe(NOW_MS);
     // A window that begins after that clock time and is summed again.
     await grantPlan(db, [{ per: "day", usd: "5.00", counted: "rolling" }]);
-    expect(await leftOf(db, NOW_MS)).toBe(usd("3.50"));
+    expect(await readRemaining(db, NOW_MS)).toBe(usd("3.50"));
     expect(await findWrongWindows(db, 9)).toEqual([]);
   });
 

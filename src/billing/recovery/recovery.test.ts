@@ -391,7 +391,7 @@ eachEngine(({ open, emptyUrl }) => {
     const db = await open();
     const claim = { scope: "key_1", token: "t", fingerprint: "f", requestId: "r1" };
     const keyring = openKeyring({ file: "/nowhere", fromEnv: randomBytes(32).toString("base64") });
-    const claimsOf = (processId: string) =>
+    const listClaims = (processId: string) =>
       new Idempotency({
         db,
         clock: systemClock,
@@ -402,10 +402,10 @@ eachEngine(({ open, emptyUrl }) => {
       });
     await db.sql`INSERT INTO process (id, host, pid, started_at_ms, beat_at_ms)
       VALUES ('inc_away', 'elsewhere', 1, 1, ${Date.now()})`;
-    const away = claimsOf("inc_away");
+    const away = listClaims("inc_away");
     expect(await away.begin(claim)).toEqual({ kind: "new" });
     const billingEngine = makeBilling(db, { processId: "inc_new" });
-    const claims = claimsOf("inc_new");
+    const claims = listClaims("inc_new");
     let monotonicMs = 0;
     const recovery = await recover(db, billingEngine, {
       onProcessesLost: (silentIds) => claims.endOrphanedClaims(silentIds),

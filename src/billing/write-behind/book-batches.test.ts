@@ -18,7 +18,7 @@ import { RowBatch } from "./row-batch.ts";
 const NOW_MS = Date.now();
 const ASIDE = 500n;
 
-function batchOf(userId: string, charged: Readonly<Record<string, Nano>>): RowBatch {
+function buildBatch(userId: string, charged: Readonly<Record<string, Nano>>): RowBatch {
   const batch = new RowBatch(userId, true, 1);
   for (const [requestId, nano] of Object.entries(charged))
     batch.add(buildTestSettlement(requestId, nano, userId).row, 1);
@@ -43,7 +43,7 @@ function bookAll(db: Db, batches: readonly RowBatch[], mayEnd = (_rows: number) 
   return transaction(db, (tx) => bookBatches(tx, "inc", batches, numbering(), NOW_MS, steps));
 }
 
-async function checksOf(db: Db): Promise<string[]> {
+async function runChecks(db: Db): Promise<string[]> {
   const { findings } = await reconcileLedger(db, { nowMs: NOW_MS, holdAgeMaxMs: 3_600_000, findingsMax: 10 });
   return findings.map(({ check, subject }) => `${check} ${subject}`);
 }
@@ -51,10 +51,13 @@ async function checksOf(db: Db): Promise<string[]> {
 /** Three requests of one user in one entry, and one of another user in its own. */
 async function someSpent(db: Db): Promise<void> {
   await setAside(db, ["u1", "u2"]);
-  await bookAll(db, [batchOf("u1", { r1: 30n, r2: 31n, free: 0n, r3: 32n }), batchOf("u2", { r4: 40n })]);
+  await bookAll(db, [
+    buildBatch("u1", { r1: 30n, r2: 31n, free: 0n, r3: 32n }),
+    buildBatch("u2", { r4: 40n }),
+  ]);
 }
 
-function deskOf(db: Db): MoneyContext {
+function createContext(db: Db): MoneyContext {
   let made = 0;
   return { db, clock: { nowMs: () => NOW_MS }, newId: (prefix) => `${prefix}_${++made}` };
 }
@@ -82,22 +85,22 @@ eachEngine(({ open }) => {
         ["u2", ASIDE - 40n],
       ]),
     );
-    expect(await checksOf(db)).toEqual([]);
+    expect(await runChecks(db)).toEqual([]);
   });
 
   test("a booking that stops early leaves the remaining batches untouched", async () => {
     const db = await open();
     await setAside(db, ["u1"]);
     const batches = [{ r1: 10n, r2: 10n }, { r3: 10n, r4: 10n }, { r5: 10n }].map((one) =>
-      batchOf("u1", one),
+      buildBatch("u1", one),
     );
     expect(await bookAll(db, batches, (rows) => rows >= 3)).toBe(2);
     expect(await findUsage(db, "r5")).toBeNull();
     expect((await readWallet(db, "u1")).balanceNano).toBe(960n);
-    expect(await checksOf(db)).toEqual([]);
+    expect(await runChecks(db)).toEqual([]);
     expect(await bookAll(db, batches.slice(2))).toBe(1);
     expect((await readWallet(db, "u1")).balanceNano).toBe(950n);
-    expect(await checksOf(db)).toEqual([]);
+    expect(await runChecks(db)).toEqual([]);
   });
 
   test("yields to other work every few rows, even if no two rows are alike", async () => {
@@ -121,11 +124,11 @@ eachEngine(({ open }) => {
   test("a batch with a row that is already booked books nothing of the other batches", async () => {
     const db = await open();
     await someSpent(db);
-    const again = [batchOf("u2", { r5: 1n, r6: 1n }), batchOf("u1", { r3: 32n })];
+    const again = [buildBatch("u2", { r5: 1n, r6: 1n }), buildBatch("u1", { r3: 32n })];
     await expect(bookAll(db, again)).rejects.toThrow();
     await bookAll(db, again.slice(0, 1));
     expect((await readWallet(db, "u2")).balanceNano).toBe(958n);
-    expect(await checksOf(db)).toEqual([]);
+    expect(await runChecks(db)).toEqual([]);
   });
 
   test.each([
@@ -148,7 +151,7 @@ eachEngine(({ open }) => {
     const db = await open();
     await someSpent(db);
     await db.sql.script(change);
-    expect(await checksOf(db)).toContain("shared_charge charge:r1");
+    expect(await runChecks(db)).toContain("shared_charge charge:r1");
   });
 
   test("a shared charge is not compared with rows removed by retention", async () => {
@@ -156,14 +159,14 @@ eachEngine(({ open }) => {
     await someSpent(db);
     await writeSetting(db, "usage_rows_removed_before_ms", String(Date.now() + 1));
     await db.sql`DELETE FROM usage_row WHERE request_id IN ('r1', 'r3')`;
-    expect(await checksOf(db)).toEqual([]);
+    expect(await runChecks(db)).toEqual([]);
   });
 
   test("a refund of a request with a shared charge returns at most the request's own part", async () => {
     const db = await open();
     await someSpent(db);
     const by = { actor: "cli:ada", reason: null };
-    const desk = deskOf(db);
+    const desk = createContext(db);
     const { entry } = await refund(desk, { ...by, requestId: "r2", amountNano: "all" });
     expect(entry).toMatchObject({ amountNano: 31n, userId: "u1", requestId: "r2" });
     await expect(refund(desk, { ...by, requestId: "r2", amountNano: 1n })).rejects.toThrow(
@@ -180,6 +183,6 @@ eachEngine(({ open }) => {
     await someSpent(db);
     await db.sql`DELETE FROM usage_row WHERE request_id = 'r1'`;
     const order = { actor: "cli:ada", reason: null, requestId: "r1", amountNano: "all" as const };
-    await expect(refund(deskOf(db), order)).rejects.toThrow("was not charged");
+    await expect(refund(createContext(db), order)).rejects.toThrow("was not charged");
   });
 });

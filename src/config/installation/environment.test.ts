@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { resolve } from "node:path";
 import { defaultDataDir, readSettings, type SettingSources } from "./environment.ts";
 
-function settingsOf(sources: Partial<SettingSources>) {
+function resolveSettings(sources: Partial<SettingSources>) {
   const result = readSettings({ flags: {}, environment: {}, ...sources });
   if (!result.ok) throw new Error(result.problems.join("\n"));
   return result.settings;
@@ -15,7 +15,7 @@ describe("settings", () => {
   });
 
   test("default to loopback, port 8787, ./data and SQLite in it", () => {
-    expect(settingsOf({})).toEqual({
+    expect(resolveSettings({})).toEqual({
       host: "127.0.0.1",
       port: 8787,
       publicUrl: "http://127.0.0.1:8787",
@@ -42,16 +42,16 @@ describe("settings", () => {
   });
 
   test("DURABILITY is process, disk or store", () => {
-    expect(settingsOf({ environment: { DURABILITY: "disk" } }).durability).toBe("disk");
+    expect(resolveSettings({ environment: { DURABILITY: "disk" } }).durability).toBe("disk");
     const result = readSettings({ flags: {}, environment: { DURABILITY: "tape" } });
     expect(result).toEqual({ ok: false, problems: ["DURABILITY must be process, disk or store."] });
   });
 
   test("the number of processes is auto or from 1 to 64; a flag overrides the variable and the file", () => {
     const environment = { PROCESSES: "auto" };
-    expect(settingsOf({ environment, file: { processes: 4 } }).processes).toBe("auto");
-    expect(settingsOf({ flags: { processes: "64" }, environment }).processes).toBe(64);
-    expect(settingsOf({ file: { processes: 4 } }).processes).toBe(4);
+    expect(resolveSettings({ environment, file: { processes: 4 } }).processes).toBe("auto");
+    expect(resolveSettings({ flags: { processes: "64" }, environment }).processes).toBe(64);
+    expect(resolveSettings({ file: { processes: 4 } }).processes).toBe(4);
     for (const value of ["0", "65", "1000", "-1", "many"]) {
       expect(readSettings({ flags: { processes: value }, environment: {} })).toEqual({
         ok: false,
@@ -62,7 +62,7 @@ describe("settings", () => {
 
   test("one of several processes has its own folder, and a part of the memory for large bodies", () => {
     const environment = { MODEL_GATEWAY_PROCESS: "2/4" };
-    const settings = settingsOf({ environment, file: { large_bodies_mib: 2_048 } });
+    const settings = resolveSettings({ environment, file: { large_bodies_mib: 2_048 } });
     expect(settings).toMatchObject({
       process: { number: 2, count: 4 },
       dataDir: resolve("data"),
@@ -75,9 +75,9 @@ describe("settings", () => {
 
   test("the drain delay is 5 seconds on PostgreSQL and can be set", () => {
     const DATABASE_URL = "postgres://u@h/d";
-    expect(settingsOf({ environment: { DATABASE_URL } }).drainDelayMs).toBe(5_000);
-    expect(settingsOf({ environment: { DATABASE_URL, DRAIN_DELAY: "0" } }).drainDelayMs).toBe(0);
-    expect(settingsOf({ file: { drain_delay: "200ms" } }).drainDelayMs).toBe(200);
+    expect(resolveSettings({ environment: { DATABASE_URL } }).drainDelayMs).toBe(5_000);
+    expect(resolveSettings({ environment: { DATABASE_URL, DRAIN_DELAY: "0" } }).drainDelayMs).toBe(0);
+    expect(resolveSettings({ file: { drain_delay: "200ms" } }).drainDelayMs).toBe(200);
     const result = readSettings({ flags: {}, environment: { DRAIN_DELAY: "6m" } });
     expect(result).toEqual({
       ok: false,
@@ -95,21 +95,27 @@ describe("settings", () => {
       allowed_hosts: ["gateway.lan"],
       large_bodies_mib: 200,
     };
-    expect(settingsOf({ file }).allowedOrigins).toEqual(["https://app.example"]);
-    expect(settingsOf({ file }).allowedHosts).toEqual(["gateway.lan"]);
-    expect(settingsOf({ file }).largeBodiesBytes).toBe(200 * 1024 * 1024);
-    expect(settingsOf({ flags: { port: "1" }, environment, file })).toMatchObject({ port: 1, host: "::1" });
-    expect(settingsOf({ environment, file })).toMatchObject({ port: 2, publicUrl: "https://gw.example" });
-    expect(settingsOf({ file })).toMatchObject({ port: 3, host: "0.0.0.0" });
+    expect(resolveSettings({ file }).allowedOrigins).toEqual(["https://app.example"]);
+    expect(resolveSettings({ file }).allowedHosts).toEqual(["gateway.lan"]);
+    expect(resolveSettings({ file }).largeBodiesBytes).toBe(200 * 1024 * 1024);
+    expect(resolveSettings({ flags: { port: "1" }, environment, file })).toMatchObject({
+      port: 1,
+      host: "::1",
+    });
+    expect(resolveSettings({ environment, file })).toMatchObject({
+      port: 2,
+      publicUrl: "https://gw.example",
+    });
+    expect(resolveSettings({ file })).toMatchObject({ port: 3, host: "0.0.0.0" });
   });
 
   test("an empty variable counts as not set", () => {
-    expect(settingsOf({ environment: { PORT: "", DATABASE_URL: "" } }).port).toBe(8787);
+    expect(resolveSettings({ environment: { PORT: "", DATABASE_URL: "" } }).port).toBe(8787);
   });
 
   test("a wildcard listen address is shown as an address that can be opened", () => {
-    expect(settingsOf({ flags: { host: "0.0.0.0" } }).publicUrl).toBe("http://127.0.0.1:8787");
-    expect(settingsOf({ flags: { host: "::" } }).publicUrl).toBe("http://[::1]:8787");
+    expect(resolveSettings({ flags: { host: "0.0.0.0" } }).publicUrl).toBe("http://127.0.0.1:8787");
+    expect(resolveSettings({ flags: { host: "::" } }).publicUrl).toBe("http://[::1]:8787");
   });
 
   test("all problems are reported at once, with their source and without the values", () => {
@@ -127,6 +133,6 @@ describe("settings", () => {
   });
 
   test("settings are immutable", () => {
-    expect(Object.isFrozen(settingsOf({}))).toBe(true);
+    expect(Object.isFrozen(resolveSettings({}))).toBe(true);
   });
 });

@@ -5,12 +5,12 @@ import { parseGatewayFile } from "./file.ts";
 
 const ENVIRONMENT = { UPSTREAM_KEY: "upstream-key-value", GROUP_NAME: "staff" };
 
-function problemsOf(text: string, environment: Record<string, string> = ENVIRONMENT): Problem[] {
+function findProblems(text: string, environment: Record<string, string> = ENVIRONMENT): Problem[] {
   const parsed = parseGatewayFile(text, { fileName: "gateway.yaml", environment });
   return parsed.ok ? [] : parsed.problems;
 }
 
-function fileOf(text: string, environment: Record<string, string> = ENVIRONMENT) {
+function parseValid(text: string, environment: Record<string, string> = ENVIRONMENT) {
   const parsed = parseGatewayFile(text, { fileName: "gateway.yaml", environment });
   if (!parsed.ok) throw new Error(parsed.problems.map(formatProblem).join("\n"));
   return parsed.file;
@@ -20,7 +20,7 @@ const ACCOUNT = "accounts:\n  - name: a\n    kind: openai\n    base_url: https:/
 
 describe("defaults", () => {
   test("an account leaves its interfaces to its kind, maps names to themselves, and has priority and weight 1", () => {
-    expect(fileOf(ACCOUNT).accounts[0]).toMatchObject({
+    expect(parseValid(ACCOUNT).accounts[0]).toMatchObject({
       models: { "*": "*" },
       priority: 1,
       weight: 1,
@@ -30,21 +30,21 @@ describe("defaults", () => {
   });
 
   test("a group does not charge, and its charge decides about on_disconnect", () => {
-    const group = fileOf("groups:\n  - name: g").groups[0];
+    const group = parseValid("groups:\n  - name: g").groups[0];
     expect(group).toMatchObject({ models: [], accounts: [] });
     expect(group?.billing).toBeUndefined();
     expect(group?.on_disconnect).toBeUndefined();
   });
 
   test("an empty queue section allows 100 waiting requests and a timeout of 30 seconds", () => {
-    expect(fileOf("groups: [{ name: g, queue: {} }]").groups[0]?.queue).toEqual({
+    expect(parseValid("groups: [{ name: g, queue: {} }]").groups[0]?.queue).toEqual({
       max_waiting: 100,
       timeout: 30_000,
     });
   });
 
   test("a file with comments only names nothing", () => {
-    expect(fileOf("# nothing yet\n")).toMatchObject({
+    expect(parseValid("# nothing yet\n")).toMatchObject({
       models: [],
       accounts: [],
       groups: [],
@@ -56,37 +56,37 @@ describe("defaults", () => {
 
 describe("values", () => {
   test(`\${NAME} is replaced from the environment, also inside a longer text`, () => {
-    const account = fileOf(`${ACCOUNT}    credential: "pre-\${UPSTREAM_KEY}"\n`).accounts[0];
+    const account = parseValid(`${ACCOUNT}    credential: "pre-\${UPSTREAM_KEY}"\n`).accounts[0];
     expect(account?.credential).toBe("pre-upstream-key-value");
   });
 
   test(`$\${ is a literal \${`, () => {
-    expect(fileOf(`${ACCOUNT}    credential: a$\${b}\n`).accounts[0]?.credential).toBe(`a\${b}`);
+    expect(parseValid(`${ACCOUNT}    credential: a$\${b}\n`).accounts[0]?.credential).toBe(`a\${b}`);
   });
 
   test("a port can come from the environment, where every value is text", () => {
-    expect(fileOf(`server:\n  port: \${PORT}`, { PORT: "9000" }).server.port).toBe(9000);
+    expect(parseValid(`server:\n  port: \${PORT}`, { PORT: "9000" }).server.port).toBe(9000);
   });
 
   test("a base URL loses its trailing slash", () => {
-    const file = fileOf("accounts: [{ name: a, kind: openai, base_url: 'https://up.example/v1/' }]");
+    const file = parseValid("accounts: [{ name: a, kind: openai, base_url: 'https://up.example/v1/' }]");
     expect(file.accounts[0]?.base_url).toBe("https://up.example/v1");
   });
 
   test("a base URL can have an internationalized host name and an encoded path", () => {
     for (const url of ["https://höher.example/v1", "https://up.example:8443/a%20b/~x/v1", "http://[::1]:9"]) {
-      const file = fileOf(JSON.stringify({ accounts: [{ name: "a", kind: "openai", base_url: url }] }));
+      const file = parseValid(JSON.stringify({ accounts: [{ name: "a", kind: "openai", base_url: url }] }));
       expect(file.accounts[0]?.base_url).toBe(url);
     }
   });
 
   test("a key that expires on a date is valid to the end of that day in UTC", () => {
-    const file = fileOf("groups: [{ name: g }]\nkeys: [{ name: k, group: g, expires: 2030-02-28 }]");
+    const file = parseValid("groups: [{ name: g }]\nkeys: [{ name: k, group: g, expires: 2030-02-28 }]");
     expect(file.keys[0]?.expires).toBe(Date.UTC(2030, 1, 28, 23, 59, 59, 999));
   });
 
   test("an anchor can be reused", () => {
-    const file = fileOf(
+    const file = parseValid(
       "models:\n  - id: a\n    interfaces: &all [chat, responses]\n  - id: b\n    interfaces: *all\n",
     );
     expect(file.models[1]?.interfaces).toEqual(["chat", "responses"]);
@@ -504,7 +504,7 @@ const BAD: [what: string, text: string, line: number, field: string, says: strin
 describe("an invalid file is reported with line, field and remedy", () => {
   for (const [what, text, line, field, says] of BAD) {
     test(what, () => {
-      const problems = problemsOf(text);
+      const problems = findProblems(text);
       const problem = problems.find((candidate) => candidate.field === field && candidate.line === line);
       expect(problems.map(({ line, field }) => `${line} ${field}`)).toContain(`${line} ${field}`);
       expect(problem?.message).toContain(says);
@@ -528,7 +528,7 @@ describe("several problems", () => {
       "    limits: { rpm: -5 }",
       "    colour: red",
     ].join("\n");
-    expect(problemsOf(text).map(({ line, field }) => [line, field])).toEqual([
+    expect(findProblems(text).map(({ line, field }) => [line, field])).toEqual([
       [1, "server.port"],
       [3, "accounts[0].base_url"],
       [5, "accounts[0].credential"],
@@ -548,16 +548,16 @@ describe("a malicious file", () => {
           .fill(`*l${i - 1}`)
           .join(", ")}]`,
       );
-    const problems = problemsOf(levels.join("\n"));
+    const problems = findProblems(levels.join("\n"));
     expect(problems.some(({ message }) => message.includes("at most 100 aliases"))).toBe(true);
   });
 
   test("with a recursive alias is rejected", () => {
-    expect(problemsOf("models: &m [*m]").length).toBeGreaterThan(0);
+    expect(findProblems("models: &m [*m]").length).toBeGreaterThan(0);
   });
 
   test("with 100,000 brackets is rejected without a crash", () => {
-    expect(problemsOf(`models: ${"[".repeat(100_000)}`).length).toBeGreaterThan(0);
+    expect(findProblems(`models: ${"[".repeat(100_000)}`).length).toBeGreaterThan(0);
   });
 
   test("any text produces a file or problems, never an exception", () => {
@@ -614,7 +614,7 @@ describe("secrets in problems", () => {
       "V: V",
     ];
     for (const place of places) {
-      const problems = problemsOf(place.replace(/V/g, `"\${CANARY}"`).replace(/W/g, `\${CANARY}`), {
+      const problems = findProblems(place.replace(/V/g, `"\${CANARY}"`).replace(/W/g, `\${CANARY}`), {
         CANARY,
       });
       expect(problems.length).toBeGreaterThan(0);
@@ -634,7 +634,7 @@ describe("secrets in problems", () => {
       `{ ${CANARY}: 1 }`,
     ]) {
       const text = `accounts:\n  - name: a\n    kind: nope\n    credential: ${broken}\nusers:\n  - email: x\n    password: ${broken}\nkeys:\n  - name: k\n    group: g\n    secret: ${broken}\n`;
-      const problems = problemsOf(text);
+      const problems = findProblems(text);
       expect(problems.length).toBeGreaterThan(0);
       for (const problem of problems) expect(formatProblem(problem)).not.toContain(CANARY);
     }

@@ -47,7 +47,7 @@ async function apply(text: string, prune = false): Promise<string[]> {
   return planned.plan.changes.map(({ kind, what }) => `${kind} ${what}`);
 }
 
-function problemsOf(planned: PlanResult): Problem[] {
+function listProblems(planned: PlanResult): Problem[] {
   return planned.ok ? [] : planned.problems;
 }
 
@@ -140,7 +140,7 @@ describe("a file is rejected with its line for a step of a group", () => {
     ],
     ["with a stay above a day", "{ group: standard, when: [busy], stay: 25h }", "fallback[0].stay"],
   ])("%s", async (_, steps, message) => {
-    const [problem] = problemsOf(await plan(groupsFile(steps)));
+    const [problem] = listProblems(await plan(groupsFile(steps)));
     expect(problem?.line).toBe(7);
     expect(problem?.field).toStartWith("groups[0].fallback");
     expect(formatProblem(problem as Problem)).toContain(message);
@@ -168,7 +168,7 @@ describe("a file is rejected with its line for a step of a group", () => {
       "fast has no price in the group",
     ],
   ])("%s", async (_, groups, steps, message) => {
-    const [problem] = problemsOf(await plan(groupsFile(steps, groups)));
+    const [problem] = listProblems(await plan(groupsFile(steps, groups)));
     expect(problem?.line).toBe(7);
     expect(problem?.message).toContain(message);
   });
@@ -180,13 +180,13 @@ describe("a file is rejected with its line for a step of a group", () => {
     const both = withModel(
       groupsFile(steps, { saver: "models: [fast, slow]," }).replace("models: [fast], ", ""),
     );
-    const [problem, ...others] = problemsOf(await plan(both));
+    const [problem, ...others] = listProblems(await plan(both));
     expect(problem).toMatchObject({ line: 2, field: "models[0].fallback[0].model" });
     expect(problem?.message).toContain('never taken in the group "saver"');
     expect(others).toEqual([]);
     // In the group `saver`, requests for the model have no other step.
     await apply(withModel(groupsFile(steps)));
-    const [later] = problemsOf(
+    const [later] = listProblems(
       await plan(
         groupsFile(steps, { saver: "models: [fast, slow]," })
           .replace("models: [fast], ", "")
@@ -201,7 +201,7 @@ describe("a file is rejected with its line for a step of a group", () => {
       ', price: { input: "1", output: "2" }',
       "",
     );
-    expect(problemsOf(await plan(text))).toMatchObject([
+    expect(listProblems(await plan(text))).toMatchObject([
       {
         line: 7,
         field: "groups[0].fallback[0].pay",
@@ -215,21 +215,21 @@ describe("a file is rejected with its line for a step of a group", () => {
       ', price: { input: "1", output: "2" }',
       "",
     );
-    expect(problemsOf(await plan(text))).toMatchObject([
+    expect(listProblems(await plan(text))).toMatchObject([
       { line: 7, field: "groups[0].fallback[0].max_price" },
     ]);
   });
 
   test.each(["balance", "subscription"])("pay: %s where a key has no user", async (pay) => {
     const text = groupsFile(`{ group: standard, when: [busy], pay: ${pay} }`);
-    expect(problemsOf(await plan(`${text}keys: [{ name: k, group: saver }]`))).toMatchObject([
+    expect(listProblems(await plan(`${text}keys: [{ name: k, group: saver }]`))).toMatchObject([
       {
         line: 7,
         field: "groups[0].fallback[0].pay",
         message: expect.stringContaining('the key "k" without a user'),
       },
     ]);
-    expect(problemsOf(await plan(`${text}keys: [{ name: k, group: saver, fallback: deny }]`))).toEqual([]);
+    expect(listProblems(await plan(`${text}keys: [{ name: k, group: saver, fallback: deny }]`))).toEqual([]);
   });
 });
 
@@ -264,7 +264,7 @@ groups:
       'queue.timeout of the group "both"',
     ],
   ])("%s", async (_, step, more, message) => {
-    const [problem] = problemsOf(await plan(modelsFile(step, more)));
+    const [problem] = listProblems(await plan(modelsFile(step, more)));
     expect(problem).toMatchObject({ line: 2, message: expect.stringContaining(message) });
   });
 
@@ -273,7 +273,7 @@ groups:
       "[fast, slow]",
       "[fast, slow, painter]",
     );
-    expect(problemsOf(await plan(text))).toMatchObject([
+    expect(listProblems(await plan(text))).toMatchObject([
       { line: 2, message: expect.stringContaining("does not serve fast through chat") },
     ]);
   });
@@ -286,7 +286,7 @@ describe("a later change of the target is rejected", () => {
 
   test("by file, if the target loses the model, at its line", async () => {
     expect(
-      problemsOf(await plan("groups:\n  - { name: standard, models: [slow], accounts: [sim] }")),
+      listProblems(await plan("groups:\n  - { name: standard, models: [slow], accounts: [sim] }")),
     ).toMatchObject([
       {
         line: 2,
@@ -301,12 +301,12 @@ describe("a later change of the target is rejected", () => {
 
   test("by pruning or by the console, if it is deleted", async () => {
     const without = CHAIN.replace(/ {2}- \{ name: standard.*\n/, "");
-    expect(problemsOf(await plan(without, true))).toMatchObject([
+    expect(listProblems(await plan(without, true))).toMatchObject([
       { field: "groups[0].fallback[0].group", message: expect.stringContaining('"standard" does not exist') },
       { field: "groups[0].fallback[1].group" },
     ]);
     const removed = await planDocument(installation, {}, { removals: { groups: ["standard"] } });
-    expect(problemsOf(removed)).toMatchObject([
+    expect(listProblems(removed)).toMatchObject([
       {
         message: expect.stringContaining(
           '"standard" is the target of step 1 of the fallback of the group "saver"',
@@ -314,14 +314,18 @@ describe("a later change of the target is rejected", () => {
       },
       {},
     ]);
-    expect(problemsOf(await planDocument(installation, {}, { removals: { groups: ["saver"] } }))).toEqual([]);
+    expect(listProblems(await planDocument(installation, {}, { removals: { groups: ["saver"] } }))).toEqual(
+      [],
+    );
   });
 
   test("if it becomes part of a cycle, or loses an interface, or the queue gets shorter", async () => {
     const cycle = { name: "standard", models: ["fast"], fallback: [{ group: "saver", when: ["busy"] }] };
-    expect(problemsOf(await planDocument(installation, { groups: [cycle] }))[0]?.message).toContain("cycle");
+    expect(listProblems(await planDocument(installation, { groups: [cycle] }))[0]?.message).toContain(
+      "cycle",
+    );
     const narrow = { name: "standard", models: ["fast"], interfaces: ["messages"] };
-    expect(problemsOf(await planDocument(installation, { groups: [narrow] }))[0]?.message).toContain(
+    expect(listProblems(await planDocument(installation, { groups: [narrow] }))[0]?.message).toContain(
       "through chat",
     );
     const [saver] = (await plan(CHAIN)).ok
@@ -329,14 +333,14 @@ describe("a later change of the target is rejected", () => {
       : [];
     const steps = [{ group: "standard", when: ["busy"], leave_after: "3s" }];
     const short = await planDocument(installation, { groups: [{ ...saver, fallback: steps }] });
-    expect(problemsOf(short)[0]?.message).toContain("longer than queue.timeout");
+    expect(listProblems(short)[0]?.message).toContain("longer than queue.timeout");
   });
 
   test("if it begins to charge, and a stored key has no user", async () => {
     await apply("groups: [{ name: saver, models: [fast], fallback: [{ group: standard, when: [busy] }] }]");
     await apply("keys: [{ name: anonymous, group: saver }]");
     const standard = { name: "standard", models: ["fast", "slow"], billing: { charge: "balance" } };
-    expect(problemsOf(await planDocument(installation, { groups: [standard] }))).toMatchObject([
+    expect(listProblems(await planDocument(installation, { groups: [standard] }))).toMatchObject([
       { field: "groups[0]", message: expect.stringContaining('the key "anonymous" without a user') },
     ]);
   });
@@ -357,7 +361,7 @@ test("a model that other models fall back to is not removed", async () => {
     ),
   );
   const removed = await planDocument(installation, {}, { removals: { models: ["fast"] } });
-  expect(problemsOf(removed)).toMatchObject([
+  expect(listProblems(removed)).toMatchObject([
     {
       message: expect.stringContaining('"fast" is the target of step 1 of the fallback of the model "slow"'),
     },

@@ -36,12 +36,12 @@ keys:
 
 beforeEach(async () => {
   ({ gateway, remove } = await freshInstallation());
-  await applyChanges(gateway, await planned(planChanges(gateway, fileOf(FILE), { prune: false })));
+  await applyChanges(gateway, await planned(planChanges(gateway, parseValid(FILE), { prune: false })));
 });
 
 afterEach(() => remove());
 
-function fileOf(text: string) {
+function parseValid(text: string) {
   return { text, fileName: "gateway.yaml", environment: {} };
 }
 
@@ -59,7 +59,7 @@ async function apply(document: GatewayDocument, options: Options = {}): Promise<
   return plan.changes.map(({ kind, what }) => `${kind} ${what}`);
 }
 
-async function problemsOf(document: GatewayDocument, options: Options = {}): Promise<string[]> {
+async function findProblems(document: GatewayDocument, options: Options = {}): Promise<string[]> {
   const result = await planDocument(gateway, document, options);
   if (result.ok) throw new Error("It has no problems.");
   return result.problems.map(({ line, field, message }) => {
@@ -77,7 +77,7 @@ test("a document produces the same plan as a file with the same content", async 
     groups: [{ name: "other", models: ["new"], accounts: ["up"], limits: { rpm: 5 } }],
     users: [{ email: "ada@example.com", limits: { windows: [{ per: "1d", usd: "2.00" }] } }],
   };
-  const byFile = await planned(planChanges(gateway, fileOf(JSON.stringify(document)), { prune: false }));
+  const byFile = await planned(planChanges(gateway, parseValid(JSON.stringify(document)), { prune: false }));
   const byDocument = await planned(planDocument(gateway, document));
   expect(byDocument.changes.map(({ kind, what, fields }) => ({ kind, what, fields }))).toEqual(
     byFile.changes.map(({ kind, what, fields }) => ({ kind, what, fields })),
@@ -87,7 +87,7 @@ test("a document produces the same plan as a file with the same content", async 
 
 test("every problem names its field, without a line number", async () => {
   expect(
-    await problemsOf({
+    await findProblems({
       groups: [{ name: "other", models: ["fats"], limits: { rpm: 0 }, extra: true }],
     }),
   ).toEqual([
@@ -123,7 +123,7 @@ test("removed models and accounts are taken out of the groups that name them", a
 
 test("a document cannot refer to a record that it removes", async () => {
   const document = { groups: [{ name: "other", models: ["fast"], accounts: ["up"] }] };
-  expect(await problemsOf(document, { removals: { models: ["fast"] } })).toEqual([
+  expect(await findProblems(document, { removals: { models: ["fast"] } })).toEqual([
     'groups[0].models[0]: the model "fast" does not exist. Known: slow.',
   ]);
 });
@@ -132,26 +132,26 @@ test("a record that is stored and in the document is named once", async () => {
   const document = {
     groups: [{ name: "default", models: [], accounts: [], fallback: [{ group: "nowhere", when: ["busy"] }] }],
   };
-  expect(await problemsOf(document)).toEqual([
+  expect(await findProblems(document)).toEqual([
     'groups[0].fallback[0].group: the group "nowhere" does not exist. Known: default, other.',
   ]);
 });
 
 test("an unknown record cannot be removed", async () => {
-  expect(await problemsOf({}, { removals: { groups: ["nowhere"] } })).toEqual([
+  expect(await findProblems({}, { removals: { groups: ["nowhere"] } })).toEqual([
     'groups[0]: the group "nowhere" does not exist.',
   ]);
 });
 
 test("a user with a debt cannot be removed", async () => {
   await gateway.db.sql`UPDATE wallet SET balance_nano = -50000000, debt_nano = 50000000`;
-  expect(await problemsOf({}, { removals: { users: ["rich@example.com"] } })).toEqual([
+  expect(await findProblems({}, { removals: { users: ["rich@example.com"] } })).toEqual([
     "users: rich@example.com still has a debt of $0.05. Adjust the balance to zero first.",
   ]);
 });
 
 test("removing a user revokes the keys, and fails while the wallet has money", async () => {
-  expect(await problemsOf({}, { removals: { users: ["rich@example.com"] } })).toEqual([
+  expect(await findProblems({}, { removals: { users: ["rich@example.com"] } })).toEqual([
     "users: rich@example.com still has a balance of $5.00. Adjust the balance to zero first.",
   ]);
   expect(await apply({}, { removals: { users: ["Ada@example.com"] } })).toEqual([
@@ -165,21 +165,21 @@ test("a group that starts to charge reports keys without a user", async () => {
   const document = {
     groups: [{ name: "other", models: ["fast"], accounts: ["up"], billing: { charge: "balance" } }],
   };
-  expect((await problemsOf(document)).join()).toContain('the group has the key "unowned" without a user');
+  expect((await findProblems(document)).join()).toContain('the group has the key "unowned" without a user');
 });
 
 test("private networks cannot be enabled from the console", async () => {
   const from = { fromConsole: true };
-  const [problem] = await problemsOf({ accounts: [{ ...UP, private_network: true }] }, from);
+  const [problem] = await findProblems({ accounts: [{ ...UP, private_network: true }] }, from);
   expect(problem).toStartWith("accounts[0].private_network: cannot be enabled here.");
   expect(await apply({ accounts: [{ ...NEAR, priority: 2 }] }, from)).toEqual(["change account near"]);
   const moved = { ...NEAR, base_url: "http://10.0.0.6/v1", credential: "sk-canary-3" };
-  expect((await problemsOf({ accounts: [moved] }, from)).join()).toContain("private_network");
+  expect((await findProblems({ accounts: [moved] }, from)).join()).toContain("private_network");
 });
 
 test("the console cannot send a stored credential to another base URL", async () => {
   const moved = { ...UP, base_url: "https://elsewhere.example/v1" };
-  expect(await problemsOf({ accounts: [moved] }, { fromConsole: true })).toEqual([
+  expect(await findProblems({ accounts: [moved] }, { fromConsole: true })).toEqual([
     "accounts[0].credential: must be entered again: the stored value belongs to the old address.",
   ]);
   await apply({ accounts: [{ ...moved, credential: "sk-canary-4" }] }, { fromConsole: true });

@@ -16,7 +16,7 @@ const keys = new Map([
   ["k1", randomBytes(32)],
   ["k2", randomBytes(32)],
 ]);
-const keyringOf = (activeKid: string) => ({ activeKid, get: (kid: string) => keys.get(kid) ?? null });
+const createKeyring = (activeKid: string) => ({ activeKid, get: (kid: string) => keys.get(kid) ?? null });
 
 let db: Db;
 beforeEach(async () => {
@@ -27,7 +27,7 @@ afterEach(() => db.close());
 
 const installation = () => ({
   db,
-  keyring: keyringOf("k1"),
+  keyring: createKeyring("k1"),
   digest: (secret: string) => secret,
   clock: systemClock,
   newId: uuidV7,
@@ -99,10 +99,10 @@ describe("the usage export in the file", () => {
 
   test("its secrets are resealed with a new master key", async () => {
     await apply(USAGE_EXPORT);
-    expect(await rewrapSecrets(db, keyringOf("k2"))).toBe(1);
+    expect(await rewrapSecrets(db, createKeyring("k2"))).toBe(1);
     const sealed = (await readUsageExport(db)).webhooks[0]?.sealedSecret ?? "";
     expect(sealed).toStartWith("v1:k2:");
-    expect(unseal(keyringOf("k2"), webhookSecretBinding("usage_export", "warehouse"), sealed)).toBe(
+    expect(unseal(createKeyring("k2"), webhookSecretBinding("usage_export", "warehouse"), sealed)).toBe(
       "s3cret-canary-0002",
     );
     expect(await readFeed(db)).toMatchObject({ isEnabled: true });
@@ -131,7 +131,9 @@ describe("settings in the file", () => {
     const smtp = await readSmtp(db);
     expect(smtp).toMatchObject({ port: 587, security: "starttls", privateNetwork: false });
     expect(JSON.stringify(smtp)).not.toContain("canary");
-    expect(unseal(keyringOf("k1"), SMTP_PASSWORD_BINDING, smtp?.sealedPassword ?? "")).toBe("p4ss-canary");
+    expect(unseal(createKeyring("k1"), SMTP_PASSWORD_BINDING, smtp?.sealedPassword ?? "")).toBe(
+      "p4ss-canary",
+    );
     expect(await readAlertSettings(db)).toMatchObject({ spend: { enabled: true, usdPerDay: "12.50" } });
   });
 
@@ -180,7 +182,7 @@ describe("settings in the file", () => {
 
   test("their secrets are resealed with a new master key", async () => {
     await apply(SMTP + ALERTS);
-    expect(await rewrapSecrets(db, keyringOf("k2"))).toBe(2);
+    expect(await rewrapSecrets(db, createKeyring("k2"))).toBe(2);
     const onlyNew = {
       activeKid: "k2",
       get: (kid: string) => (kid === "k2" ? (keys.get(kid) ?? null) : null),
@@ -190,7 +192,7 @@ describe("settings in the file", () => {
     );
     const sealed = (await readAlertSettings(db)).webhooks[0]?.sealedSecret ?? "";
     expect(unseal(onlyNew, webhookSecretBinding("alerts", "ops"), sealed)).toBe("s3cret-canary-0001");
-    expect(await rewrapSecrets(db, keyringOf("k2"))).toBe(0);
+    expect(await rewrapSecrets(db, createKeyring("k2"))).toBe(0);
   });
 
   test.each([

@@ -24,7 +24,7 @@ const ENVIRONMENT = {
 };
 const OUTLINE = buildOutline(gatewayFile);
 
-function problemsOf(text: string) {
+function findProblems(text: string) {
   const parsed = parseGatewayFile(text, { fileName: "gateway.yaml", environment: ENVIRONMENT });
   return parsed.ok ? [] : parsed.problems;
 }
@@ -32,7 +32,7 @@ function problemsOf(text: string) {
 test("every example in the documentation is accepted", () => {
   const examples = [...TEXT.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, text]) => text ?? "");
   expect(examples.length).toBeGreaterThan(1);
-  for (const text of examples) expect(problemsOf(text).map(formatProblem)).toEqual([]);
+  for (const text of examples) expect(findProblems(text).map(formatProblem)).toEqual([]);
 });
 
 test("the tables in the documentation match the schema", () => {
@@ -170,7 +170,7 @@ function leastWith([first, ...rest]: Path, value: unknown, within: unknown = LEA
 
 describe("omitted fields", () => {
   test("the minimal file is accepted and has every map of fields", () => {
-    expect(problemsOf(stringify(LEAST)).map(formatProblem)).toEqual([]);
+    expect(findProblems(stringify(LEAST)).map(formatProblem)).toEqual([]);
     const isThere = ({ path }: Place) =>
       path.slice(0, -1).reduce<unknown>((value, part) => Object(value)[part], LEAST) !== undefined;
     expect(PLACES.filter((place) => !isThere(place)).map(({ path }) => fieldProblem(path))).toEqual([]);
@@ -213,20 +213,20 @@ describe("allowed values", () => {
   /** No rule accepts this value, and no rule is about another type. */
   const NEVER_RIGHT = "\u0007";
 
-  function leavesOf(value: OutlineValue, path: Path): { path: Path; value: OutlineValue }[] {
+  function listLeaves(value: OutlineValue, path: Path): { path: Path; value: OutlineValue }[] {
     if (value.kind === "map") return [];
-    if (value.kind === "list") return leavesOf(value.of, [...path, 0]);
-    return value.kind === "names" ? leavesOf(value.of, [...path, "fast"]) : [{ path, value }];
+    if (value.kind === "list") return listLeaves(value.of, [...path, 0]);
+    return value.kind === "names" ? listLeaves(value.of, [...path, "fast"]) : [{ path, value }];
   }
 
   function documentedValue(wrong: unknown, path: Path): string | undefined {
-    return problemsOf(stringify(leastWith(path, wrong))).find(({ field }) => field === fieldProblem(path))
+    return findProblems(stringify(leastWith(path, wrong))).find(({ field }) => field === fieldProblem(path))
       ?.message;
   }
 
   test("the table has the same wording as the error for an invalid value", () => {
     const leaves = PLACES.flatMap(({ path, field }) =>
-      leavesOf(field.value, path).map((leaf) => ({ ...leaf, table: allowedTexts(field).join("; ") })),
+      listLeaves(field.value, path).map((leaf) => ({ ...leaf, table: allowedTexts(field).join("; ") })),
     );
     expect(leaves.length).toBeGreaterThan(120);
     for (const { path, value, table } of leaves) {

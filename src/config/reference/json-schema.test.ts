@@ -11,7 +11,7 @@ const SCHEMA = buildJsonSchema(buildOutline(gatewayFile));
 /** The library can also read JSON Schema: it validates with the generated schema as an editor would. */
 const judge = z.fromJSONSchema(JSON.parse(JSON.stringify(SCHEMA)));
 
-function problemsOf(yaml: string): string[] {
+function findProblems(yaml: string): string[] {
   return (judge.safeParse(parse(yaml)).error?.issues ?? []).map(({ path }) => path.join("."));
 }
 
@@ -19,7 +19,7 @@ test("an editor accepts every complete file of the documentation, including vari
   const page = readFileSync(resolve(import.meta.dir, "../../../docs/configuration.md"), "utf8");
   const files = [...page.matchAll(/^```yaml\n([\s\S]*?)^```/gm)].map(([, text]) => text ?? "");
   expect(files.length).toBeGreaterThan(3);
-  expect(files.flatMap(problemsOf)).toEqual([]);
+  expect(files.flatMap(findProblems)).toEqual([]);
 });
 
 describe("an editor marks", () => {
@@ -31,13 +31,13 @@ describe("an editor marks", () => {
     ["a number instead of a text", "users: [{ email: a@example.com, balance: 10 }]", ["users.0.balance"]],
     ["a text instead of a list", "models: fast", ["models"]],
   ])("%s", (_, yaml, places) => {
-    expect(problemsOf(yaml)).toEqual(places);
+    expect(findProblems(yaml)).toEqual(places);
   });
 });
 
 test(`\${NAME} is allowed in place of a word, a number and a text`, () => {
   const file = `server: { host: "\${HOST}", port: "\${PORT}" }\nregistration: \${REGISTRATION}`;
-  expect(problemsOf(file)).toEqual([]);
+  expect(findProblems(file)).toEqual([]);
 });
 
 test("an editor shows the description and the default of a field", () => {

@@ -42,7 +42,7 @@ const STAYING = { signal: new AbortController().signal };
  */
 let server: TestListener;
 let results: PromiseWithResolvers<BodyResult>;
-const budget = roomOf(ROOM_BYTES);
+const budget = createBudget(ROOM_BYTES);
 
 beforeAll(() => {
   server = listenForTest(async (request) => {
@@ -61,7 +61,7 @@ afterAll(() => server.closeNow());
 /** After every test the whole budget is free. */
 afterEach(() => expect(budget.report()).toMatchObject({ heldBytes: 0, waiting: 0 }));
 
-function roomOf(bytesMax: number): BodyBudget {
+function createBudget(bytesMax: number): BodyBudget {
   const { monotonicMs } = systemClock;
   return openBodyBudget({
     bytesMax,
@@ -115,7 +115,7 @@ function raw(head: string, after: (socket: Socket) => void = () => {}): Promise<
 
 const post = (headers: string, path = "/") => `POST ${path} HTTP/1.1\r\nHost: test\r\n${headers}\r\n\r\n`;
 
-const bytesOf = (length: number) =>
+const createBytes = (length: number) =>
   Buffer.from(Array.from({ length: 251 }, (_, i) => i))
     .toString("latin1")
     .repeat(length / 251 + 1)
@@ -132,7 +132,7 @@ describe("a request body", () => {
   test.each([0, 1, 1000, 1_500_000, BYTES_MAX])(
     "of %d bytes with a Content-Length is read completely",
     async (length) => {
-      const body = Buffer.from(bytesOf(length), "latin1");
+      const body = Buffer.from(createBytes(length), "latin1");
       const { ok, bytes } = await send(body);
       expect(ok).toBe(true);
       expect(Buffer.from(bytes).equals(body)).toBe(true);
@@ -140,7 +140,7 @@ describe("a request body", () => {
   );
 
   test("without a Content-Length is read completely, up to the maximum", async () => {
-    const piece = Buffer.from(bytesOf(100_000), "latin1");
+    const piece = Buffer.from(createBytes(100_000), "latin1");
     const { ok, bytes } = await send(chunked(Array.from({ length: BYTES_MAX / 100_000 }, () => piece)));
     expect(ok).toBe(true);
     expect(bytes.length).toBe(BYTES_MAX);
@@ -270,7 +270,7 @@ describe("a compressed request body", () => {
   test.each(encodings.filter(([encoding]) => encoding !== "zstd"))(
     "in %s that is truncated is rejected",
     async (encoding, encode) => {
-      const whole = encode(bytesOf(5000));
+      const whole = encode(createBytes(5000));
       const headers = { "content-encoding": encoding };
       expect(await rejection(whole.subarray(0, whole.length - 9), { headers })).toBe("bad_encoding");
     },
@@ -342,18 +342,18 @@ describe("a large request body", () => {
     return { body, request, asked: () => asked };
   }
 
-  async function largeOf(reading: BodyResult | Promise<BodyResult>) {
+  async function readLarge(reading: BodyResult | Promise<BodyResult>) {
     const result = await reading;
     if (!("ok" in result) || !result.ok) throw new Error("no large body");
     return result;
   }
 
   test("reserves its size in the budget until it is released", async () => {
-    const own = roomOf(ROOM_BYTES);
+    const own = createBudget(ROOM_BYTES);
     const { body, request } = incoming(MANY);
     const reading = readBody(request, LIMITS, own, OWNER);
     body.push(Buffer.from(plain), 0);
-    const { bytes, reservation } = await largeOf(reading);
+    const { bytes, reservation } = await readLarge(reading);
     expect(plain.equals(bytes)).toBe(true);
     expect(own.report().heldBytes).toBe(MANY);
     reservation.release();
@@ -362,7 +362,7 @@ describe("a large request body", () => {
   });
 
   test("is not read until the budget has reserved all of it", async () => {
-    const own = roomOf(ROOM_BYTES);
+    const own = createBudget(ROOM_BYTES);
     const before = own.open(ANOTHER, STAYING);
     expect(before.growNow(ROOM_BYTES - MANY + 1)).toBe(true);
     const { body, request, asked } = incoming(MANY);
@@ -372,11 +372,11 @@ describe("a large request body", () => {
     before.release();
     await eventually(() => asked(), { equals: 1 });
     body.push(Buffer.from(plain), 0);
-    expect((await largeOf(reading)).reservation.bytes).toBe(MANY);
+    expect((await readLarge(reading)).reservation.bytes).toBe(MANY);
   });
 
   test("is rejected with Retry-After if the budget stays full", async () => {
-    const own = roomOf(ROOM_BYTES);
+    const own = createBudget(ROOM_BYTES);
     own.open(ANOTHER, STAYING).growNow(ROOM_BYTES);
     const { request, asked } = incoming(MANY);
     expect(await readBody(request, LIMITS, own, OWNER)).toEqual({
@@ -389,7 +389,7 @@ describe("a large request body", () => {
   });
 
   test("without a Content-Length reserves as it grows, and releases what it did not need", async () => {
-    const own = roomOf(ROOM_BYTES);
+    const own = createBudget(ROOM_BYTES);
     const { body, request } = incoming(CHUNKED);
     const reading = readBody(request, LIMITS, own, OWNER);
     const piece = (bytes: Buffer) =>
@@ -399,13 +399,13 @@ describe("a large request body", () => {
     body.push(piece(plain.subarray(1_000_000)), 0);
     await eventually(() => own.report().heldBytes, { equals: BYTES_MAX });
     body.push(Buffer.from("0\r\n\r\n"), 0);
-    const { bytes } = await largeOf(reading);
+    const { bytes } = await readLarge(reading);
     expect(plain.equals(bytes)).toBe(true);
     expect(own.report().heldBytes).toBe(MANY);
   });
 
   test("that outgrows a full budget is rejected and releases its reservation", async () => {
-    const own = roomOf(ROOM_BYTES);
+    const own = createBudget(ROOM_BYTES);
     own.open(ANOTHER, STAYING).growNow(ROOM_BYTES - BYTES_MAX + 1);
     const { body, request } = incoming(CHUNKED);
     const reading = readBody(request, LIMITS, own, OWNER);
@@ -415,19 +415,19 @@ describe("a large request body", () => {
   });
 
   test.each(encodings)("compressed with %s reserves its decoded size", async (encoding, encode) => {
-    const own = roomOf(ROOM_BYTES);
+    const own = createBudget(ROOM_BYTES);
     const packed = encode(plain);
     const { body, request } = incoming(packed.length);
     request.headers.set("content-encoding", encoding);
     const reading = readBody(request, LIMITS, own, OWNER);
     body.push(packed, 0);
-    const { bytes } = await largeOf(reading);
+    const { bytes } = await readLarge(reading);
     expect(plain.equals(bytes)).toBe(true);
     expect(own.report().heldBytes).toBe(MANY);
   });
 
   test("is rejected if the budget has no space for its decoded size", async () => {
-    const own = roomOf(ROOM_BYTES);
+    const own = createBudget(ROOM_BYTES);
     own.open(ANOTHER, STAYING).growNow(ROOM_BYTES);
     const packed = gzipSync(plain);
     const { body, request } = incoming(packed.length);
@@ -438,7 +438,7 @@ describe("a large request body", () => {
   });
 
   test("that arrives slowly is rejected when another body waits for the budget", async () => {
-    const own = roomOf(ROOM_BYTES);
+    const own = createBudget(ROOM_BYTES);
     const { body, request } = incoming(MANY);
     const reading = readBody(request, { ...LIMITS, idleTimeoutMs: 500 }, own, OWNER);
     const crowd = new AbortController();
@@ -501,9 +501,9 @@ describe("a small request body", () => {
   }
 
   test.each([LENGTH, MIB])("of %p bytes is counted until it is released", async (length) => {
-    const smallBudget = roomOf(4 * MIB);
+    const smallBudget = createBudget(4 * MIB);
     const { body, request } = incoming(length);
-    const reading = readBody(request, { ...LIMITS, smallBudget }, roomOf(0), OWNER);
+    const reading = readBody(request, { ...LIMITS, smallBudget }, createBudget(0), OWNER);
     expect(smallBudget.report().heldBytes).toBe(length);
     body.push(Buffer.alloc(length), 0);
     (await counted(reading)).reservation.release();
@@ -520,9 +520,9 @@ describe("a small request body", () => {
       [packed.length, packed, { "content-encoding": "gzip" }],
       [CHUNKED, chunks, {}],
     ] as const) {
-      const smallBudget = roomOf(4 * MIB);
+      const smallBudget = createBudget(4 * MIB);
       const { body, request } = incoming(framing, headers);
-      const reading = readBody(request, { ...LIMITS, smallBudget }, roomOf(0), OWNER);
+      const reading = readBody(request, { ...LIMITS, smallBudget }, createBudget(0), OWNER);
       body.push(Buffer.from(sent), 0);
       const { bytes, reservation } = await counted(reading);
       expect(plain.equals(bytes)).toBe(true);
@@ -533,7 +533,7 @@ describe("a small request body", () => {
   });
 
   test("is rejected if the budget stays full", async () => {
-    const smallBudget = roomOf(4 * MIB);
+    const smallBudget = createBudget(4 * MIB);
     smallBudget.open(ANOTHER, STAYING).growNow(4 * MIB - LENGTH + 1);
     const { request } = incoming(LENGTH);
     expect(await readBody(request, { ...LIMITS, smallBudget }, budget, OWNER)).toMatchObject({
@@ -542,8 +542,8 @@ describe("a small request body", () => {
   });
 
   test("moves to the budget for large bodies if it decodes to a large one", async () => {
-    const smallBudget = roomOf(4 * MIB);
-    const largeRoom = roomOf(4 * MIB);
+    const smallBudget = createBudget(4 * MIB);
+    const largeRoom = createBudget(4 * MIB);
     const long = loose(1_500_000);
     const packed = gzipSync(long);
     const { body, request } = incoming(packed.length, { "content-encoding": "gzip" });

@@ -72,17 +72,17 @@ test("the prompt of a form counts as text, and each image counts as one", async 
 
 test("a form with an Idempotency-Key is identified by its fields and its images", async () => {
   const headers = { "idempotency-key": "t" };
-  const digestOf = async (fields: Record<string, string>, picture?: string) => {
+  const computeDigest = async (fields: Record<string, string>, picture?: string) => {
     const { inputText } = await read(fields, picture === undefined ? { headers } : { headers, picture });
     return inputText.kind === "texts" ? inputText.formDigest : null;
   };
-  const first = await digestOf({});
+  const first = await computeDigest({});
   expect(first).not.toBeNull();
-  expect(await digestOf({})).toBe(first);
+  expect(await computeDigest({})).toBe(first);
   const others = [
-    await digestOf({ size: "1024x1024" }),
-    await digestOf({ user: "u" }),
-    await digestOf({}, "other"),
+    await computeDigest({ size: "1024x1024" }),
+    await computeDigest({ user: "u" }),
+    await computeDigest({}, "other"),
   ];
   expect(new Set([first, ...others]).size).toBe(4);
 });

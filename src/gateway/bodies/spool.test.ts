@@ -105,18 +105,18 @@ async function collect(content: UpstreamBody): Promise<Buffer> {
   );
 }
 
-function lengthOf(content: UpstreamBody): number {
+function measureLength(content: UpstreamBody): number {
   return "open" in content ? content.contentLength : joinParts(content).length;
 }
 
-const bytesOf = (length: number) =>
+const createBytes = (length: number) =>
   Uint8Array.from({ length }, (_, index) => (index * 7 + (index >> 8)) & 0xff);
 
 const SIZES = [0, 1, MEMORY_BYTES_MAX, MEMORY_BYTES_MAX + 1, 70_000, 3_000_000];
 
 describe("a spooled body", () => {
   test.each(SIZES)("of %d bytes can be read again, completely and in part", async (size) => {
-    const bytes = bytesOf(size);
+    const bytes = createBytes(size);
     const body = await spooled(bytes);
     expect(body.bytes).toBe(size);
     for (const [start, end] of [
@@ -131,10 +131,10 @@ describe("a spooled body", () => {
   });
 
   test("stays in memory up to the limit, and is an open unlinked file above it", async () => {
-    const small = await spooled(bytesOf(MEMORY_BYTES_MAX));
+    const small = await spooled(createBytes(MEMORY_BYTES_MAX));
     expect(small.memory?.length).toBe(MEMORY_BYTES_MAX);
     expect(openFiles().length).toBe(0);
-    const large = await spooled(bytesOf(MEMORY_BYTES_MAX + 1));
+    const large = await spooled(createBytes(MEMORY_BYTES_MAX + 1));
     expect(large.memory).toBeNull();
     if (process.platform === "linux") expect(openFiles().length).toBe(1);
     expect(readdirSync(dir)).toEqual([]);
@@ -142,7 +142,7 @@ describe("a spooled body", () => {
   });
 
   test("cannot be read after dispose, which may be called twice", async () => {
-    const body = await spooled(bytesOf(50_000));
+    const body = await spooled(createBytes(50_000));
     await body.dispose();
     await body.dispose();
     await expect(body.slice(0, 10)).rejects.toThrow();
@@ -151,7 +151,7 @@ describe("a spooled body", () => {
   test("passes every byte to onChunk, in order", async () => {
     const seen: Uint8Array[] = [];
     options.onChunk = (chunk) => seen.push(chunk.slice()) > 0;
-    const bytes = bytesOf(300_000);
+    const bytes = createBytes(300_000);
     await (await spooled(bytes)).dispose();
     expect(Buffer.concat(seen).equals(bytes)).toBe(true);
   });
@@ -164,14 +164,14 @@ describe("spooling stops and closes its file", () => {
       seenBytes += chunk.length;
       return seenBytes < 100_000;
     };
-    expect(await spool(bytesOf(3_000_000))).toMatchObject({ ok: false, reason: "stopped" });
+    expect(await spool(createBytes(3_000_000))).toMatchObject({ ok: false, reason: "stopped" });
     expect(seenBytes).toBeLessThan(3_000_000);
   });
 
   test("when the body is too large, by its Content-Length or by the received bytes", async () => {
     options.bytesMax = 100_000;
-    expect(await spool(bytesOf(100_001))).toMatchObject({ reason: "too_large" });
-    const piece = bytesOf(30_000);
+    expect(await spool(createBytes(100_001))).toMatchObject({ reason: "too_large" });
+    const piece = createBytes(30_000);
     async function* pieces() {
       for (let i = 0; i < 5; i++) yield piece;
     }
@@ -183,7 +183,7 @@ describe("spooling stops and closes its file", () => {
   test("when the client disconnects", async () => {
     const socket = connect(server.port, "127.0.0.1", () => {
       socket.write("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 500000\r\n\r\n");
-      socket.write(bytesOf(200_000), () => socket.end());
+      socket.write(createBytes(200_000), () => socket.end());
     });
     expect(await spooling.promise).toMatchObject({ reason: "aborted" });
   });
@@ -192,7 +192,7 @@ describe("spooling stops and closes its file", () => {
     options.idleTimeoutMs = 50;
     const socket = connect(server.port, "127.0.0.1", () => {
       socket.write("POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 500000\r\n\r\n");
-      socket.write(bytesOf(200_000));
+      socket.write(createBytes(200_000));
     });
     expect(await spooling.promise).toMatchObject({ reason: "idle_timeout" });
     socket.destroy();
@@ -200,19 +200,19 @@ describe("spooling stops and closes its file", () => {
 
   test("when the disk fails, with the cause for the log", async () => {
     options.dir = join(dir, "missing");
-    expect(await spool(bytesOf(50_000))).toMatchObject({ reason: "disk", cause: { code: "ENOENT" } });
-    expect(await spool(bytesOf(50))).toMatchObject({ ok: true });
+    expect(await spool(createBytes(50_000))).toMatchObject({ reason: "disk", cause: { code: "ENOENT" } });
+    expect(await spool(createBytes(50))).toMatchObject({ ok: true });
   });
 
   test("when onChunk throws, and rethrows its error", async () => {
     options.onChunk = () => {
       throw new Error("a bug");
     };
-    await expect(spool(bytesOf(50_000))).rejects.toThrow("a bug");
+    await expect(spool(createBytes(50_000))).rejects.toThrow("a bug");
   });
 
   test("at once for an unsupported encoding", async () => {
-    expect(await spool(bytesOf(100), { "content-encoding": "compress" })).toMatchObject({
+    expect(await spool(createBytes(100), { "content-encoding": "compress" })).toMatchObject({
       reason: "unsupported_encoding",
     });
   });
@@ -227,7 +227,7 @@ describe("a compressed spooled body", () => {
   };
 
   test.each(Object.entries(PACKERS))("in %s is stored decoded", async (encoding, pack) => {
-    for (const bytes of [bytesOf(100), bytesOf(700_000)]) {
+    for (const bytes of [createBytes(100), createBytes(700_000)]) {
       const spooled = await spool(pack(bytes), { "content-encoding": encoding });
       if (!spooled.ok) throw new Error(spooled.reason);
       expect(spooled.bytes).toBe(bytes.length);
@@ -245,21 +245,21 @@ describe("a compressed spooled body", () => {
   );
 
   test("with invalid data is rejected", async () => {
-    expect(await spool(bytesOf(50_000), { "content-encoding": "gzip" })).toMatchObject({
+    expect(await spool(createBytes(50_000), { "content-encoding": "gzip" })).toMatchObject({
       reason: "bad_encoding",
     });
   });
 
   test("stops when onChunk returns false", async () => {
     options.onChunk = () => false;
-    expect(await spool(gzipSync(bytesOf(700_000)), { "content-encoding": "gzip" })).toMatchObject({
+    expect(await spool(gzipSync(createBytes(700_000)), { "content-encoding": "gzip" })).toMatchObject({
       reason: "stopped",
     });
   });
 
   test("that stops arriving gets an idle timeout", async () => {
     options.idleTimeoutMs = 50;
-    const packed = gzipSync(bytesOf(300_000));
+    const packed = gzipSync(createBytes(300_000));
     const socket = connect(server.port, "127.0.0.1", () => {
       socket.write("POST / HTTP/1.1\r\nHost: test\r\nContent-Encoding: gzip\r\n");
       socket.write(`Content-Length: ${packed.length}\r\n\r\n`);
@@ -271,7 +271,7 @@ describe("a compressed spooled body", () => {
 
   test("reports the cause if the disk fails", async () => {
     options.dir = join(dir, "missing");
-    const packed = gzipSync(bytesOf(50_000));
+    const packed = gzipSync(createBytes(50_000));
     expect(await spool(packed, { "content-encoding": "gzip" })).toMatchObject({
       reason: "disk",
       cause: { code: "ENOENT" },
@@ -299,14 +299,14 @@ describe("a body with splices", () => {
   test.each([9_000, 600_000])(
     "of %d bytes is the same from disk and from memory, at every attempt",
     async (size) => {
-      const bytes = bytesOf(size);
+      const bytes = createBytes(size);
       const body = await spooled(bytes);
       await fc.assert(
         fc.asyncProperty(splices(size), async (changes) => {
           const expected = applySplices(bytes, changes);
           for (let attempt = 0; attempt < 2; attempt++) {
             const content = bodyWithSplice(body, changes.toReversed());
-            expect(lengthOf(content)).toBe(expected.length);
+            expect(measureLength(content)).toBe(expected.length);
             expect((await collect(content)).equals(expected)).toBe(true);
           }
         }),
@@ -323,7 +323,7 @@ describe("a body with splices", () => {
       { start: 5, end: 20, insert },
     ];
     for (const size of [100, 50_000]) {
-      const body = await spooled(bytesOf(size));
+      const body = await spooled(createBytes(size));
       expect(() => bodyWithSplice(body, overlapping)).toThrow(RangeError);
       expect(() => bodyWithSplice(body, [{ start: 0, end: size + 1, insert }])).toThrow(RangeError);
       await body.dispose();
@@ -331,7 +331,7 @@ describe("a body with splices", () => {
   });
 
   test("is sent upstream with a Content-Length, not chunked, at each attempt", async () => {
-    const bytes = bytesOf(900_000);
+    const bytes = createBytes(900_000);
     const insert = new TextEncoder().encode("upstream-model");
     const changes = [{ start: 300_000, end: 300_007, insert }];
     const body = await spooled(bytes);
@@ -356,7 +356,7 @@ describe("a body with splices", () => {
   });
 
   test("fails the upload instead of sending a truncated body after dispose", async () => {
-    const body = await spooled(bytesOf(50_000));
+    const body = await spooled(createBytes(50_000));
     const content = bodyWithSplice(body, []);
     await body.dispose();
     await expect(collect(content)).rejects.toThrow();
@@ -381,25 +381,25 @@ describe("the spool folder", () => {
 describe("the shared budget of spooled bodies", () => {
   test("is reserved by each body and released however the body ends", async () => {
     options.bytesMax = 1_000_000;
-    const reservation = await spooled(bytesOf(700_000));
+    const reservation = await spooled(createBytes(700_000));
     expect(budgets.disk.report().heldBytes).toBe(700_000);
     expect(budgets.small.report().heldBytes).toBe(0);
-    const inMemory = await spooled(bytesOf(5_000));
+    const inMemory = await spooled(createBytes(5_000));
     expect(budgets.small.report().heldBytes).toBe(5_000);
     await Promise.all([reservation.dispose(), inMemory.dispose()]);
     expect([budgets.disk.report().heldBytes, budgets.small.report().heldBytes]).toEqual([0, 0]);
     options.onChunk = () => false;
-    expect(await spool(bytesOf(700_000))).toMatchObject({ reason: "stopped" });
+    expect(await spool(createBytes(700_000))).toMatchObject({ reason: "stopped" });
     expect([budgets.disk.report().heldBytes, budgets.small.report().heldBytes]).toEqual([0, 0]);
   });
 
   test("rejects a body if it is full, compressed or not", async () => {
     options.budgets = { ...budgets, disk: openTestBudget(1_000_000) };
-    const reservation = await spooled(bytesOf(700_000));
+    const reservation = await spooled(createBytes(700_000));
     options.owner = { id: "key_2", userId: null };
     for (const [body, headers] of [
-      [bytesOf(700_000), {}],
-      [gzipSync(bytesOf(700_000)), { "content-encoding": "gzip" }],
+      [createBytes(700_000), {}],
+      [gzipSync(createBytes(700_000)), { "content-encoding": "gzip" }],
     ] as const) {
       expect(await spool(body, headers)).toMatchObject({ reason: "no_room", of: "disk" });
     }

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { ApiError } from "../../errors.ts";
 import { computeFingerprint, readIdempotencyKey, repeatError } from "./idempotency-key.ts";
 
-const tokenOf = (value: string) => readIdempotencyKey(new Headers({ "Idempotency-Key": value }));
+const readToken = (value: string) => readIdempotencyKey(new Headers({ "Idempotency-Key": value }));
 
 test("a request without the header has no idempotency key", () => {
   expect(readIdempotencyKey(new Headers())).toBeNull();
@@ -13,7 +13,7 @@ test("a key of 1 to 255 visible characters is accepted unchanged", () => {
   const visible = fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code));
   fc.assert(
     fc.property(fc.string({ unit: visible, minLength: 1, maxLength: 255 }), (token) => {
-      expect(tokenOf(token)).toBe(token);
+      expect(readToken(token)).toBe(token);
     }),
   );
 });
@@ -22,7 +22,7 @@ test("an empty, too long, spaced or non-ASCII key is rejected with 400", () => {
   for (const wrong of ["", "x".repeat(256), "a b", "a\tb", "é", "a, b"]) {
     let thrown: unknown;
     try {
-      tokenOf(wrong);
+      readToken(wrong);
     } catch (error) {
       thrown = error;
     }

@@ -118,7 +118,7 @@ describe("the end of a claim", () => {
   const CLAIM = { scope: "k1", token: "t", fingerprint: "f", requestId: "req_1" };
   const RESPONSE = { status: 200, contentType: "application/json", body: "{}" };
 
-  function endOf(change: Partial<ClaimStore> = {}) {
+  function createEnd(change: Partial<ClaimStore> = {}) {
     const { ends, idempotency } = setUp();
     const logged: { event: string; fields: LogFields | undefined }[] = [];
     const note = (event: string, fields?: LogFields) => void logged.push({ event, fields });
@@ -130,13 +130,13 @@ describe("the end of a claim", () => {
   }
 
   test("stores the response, stores only its completion, or deletes the claim", async () => {
-    const { ends, gateway } = endOf();
+    const { ends, gateway } = createEnd();
     for (const end of [RESPONSE, null, "forget"] as const) await endClaim(gateway, CLAIM, end);
     expect(ends).toEqual([RESPONSE, null, "forgotten"]);
   });
 
   test("logs a failure of the store and does not fail the response", async () => {
-    const { logged, gateway } = endOf({ finish: () => Promise.reject(new Error("away")) });
+    const { logged, gateway } = createEnd({ finish: () => Promise.reject(new Error("away")) });
     await endClaim(gateway, CLAIM, RESPONSE);
     expect(logged).toEqual([
       { event: "idempotency_not_ended", fields: { request_id: "req_1", reason: "away" } },

@@ -321,7 +321,7 @@ describe("the input estimate", () => {
 });
 
 describe("an unpaid request", () => {
-  function rowOf(
+  function settleRow(
     ending: Partial<RequestEnding> = {},
     context: Partial<RequestContext> = {},
     failures: FailureClass[] = [],
@@ -333,14 +333,14 @@ describe("an unpaid request", () => {
     return rows[0];
   }
 
-  async function countedRowOf(ending: Partial<RequestEnding>, failures: FailureClass[] = []) {
+  async function settleCountedRow(ending: Partial<RequestEnding>, failures: FailureClass[] = []) {
     const { books, rows } = setUp();
     await settleRequest(books, contextWith({ charge: null }, failures), { ...ENDING, ...ending });
     return rows[0];
   }
 
   test("is recorded at once, with its cost and without a charge", () => {
-    expect(rowOf()).toMatchObject({
+    expect(settleRow()).toMatchObject({
       costNano: COST_NANO,
       upstreamNano: LIST_NANO,
       chargedNano: 0n,
@@ -350,13 +350,13 @@ describe("an unpaid request", () => {
   });
 
   test("has no cost if its model has no price or if it was not served", () => {
-    expect(rowOf({}, { model: { ...MODEL, tariff: null } })).toMatchObject({ costNano: 0n });
+    expect(settleRow({}, { model: { ...MODEL, tariff: null } })).toMatchObject({ costNano: 0n });
     const refused = { usage: null, isServed: false };
-    expect(rowOf(refused)).toMatchObject({ costNano: 0n, upstreamNano: 0n, usageSource: "none" });
+    expect(settleRow(refused)).toMatchObject({ costNano: 0n, upstreamNano: 0n, usageSource: "none" });
   });
 
   test("is counted if the upstream reports no usage, and has that cost", async () => {
-    const row = await countedRowOf({ usage: null, countOutput: counterReturning(7) });
+    const row = await settleCountedRow({ usage: null, countOutput: counterReturning(7) });
     expect(row).toMatchObject({ usageSource: "estimated", flags: ["estimated"], outputTokens: 7 });
     expect(row?.inputTokens).toBeGreaterThan(0);
     expect(row?.costNano).toBeGreaterThan(0n);
@@ -365,19 +365,22 @@ describe("an unpaid request", () => {
 
   test("has the estimated input if its client disconnected before anything was counted", () => {
     const left = { outcome: "client_gone", usage: null, countOutput: null } as const;
-    expect(rowOf(left)).toMatchObject({ usageSource: "partial", inputTokens: 30, outputTokens: 0 });
+    expect(settleRow(left)).toMatchObject({ usageSource: "partial", inputTokens: 30, outputTokens: 0 });
   });
 
   test("is not counted while it is pending upstream, nor at the token counting endpoint", () => {
-    expect(rowOf({ outcome: "pending", usage: null })).toMatchObject({ usageSource: "none", inputTokens: 0 });
+    expect(settleRow({ outcome: "pending", usage: null })).toMatchObject({
+      usageSource: "none",
+      inputTokens: 0,
+    });
     const endpoint = lookUpEndpoint("responses.input_tokens");
-    expect(rowOf({ usage: null }, { endpoint })).toMatchObject({ usageSource: "none", inputTokens: 0 });
+    expect(settleRow({ usage: null }, { endpoint })).toMatchObject({ usageSource: "none", inputTokens: 0 });
   });
 
   test("has the upstream cost of failed attempts, by its input estimate", async () => {
-    expect(rowOf({}, {}, ["reset"])).toMatchObject({ upstreamNano: LIST_NANO + 30n });
+    expect(settleRow({}, {}, ["reset"])).toMatchObject({ upstreamNano: LIST_NANO + 30n });
     const refused = { usage: null, isServed: false };
-    expect(rowOf(refused, {}, ["reset"])).toMatchObject({ costNano: 0n, upstreamNano: 30n });
+    expect(settleRow(refused, {}, ["reset"])).toMatchObject({ costNano: 0n, upstreamNano: 30n });
   });
 
   test.each([["paid", CHARGE] as const, ["unpaid", null] as const])(
@@ -403,8 +406,8 @@ describe("an unpaid request", () => {
 
   test("has no cost for an impossible usage, and is flagged", () => {
     const marked = { costNano: 0n, upstreamNano: 0n, flags: ["clamped"], inputTokens: 0 };
-    expect(rowOf({ usage: ABSURD })).toMatchObject(marked);
-    expect(rowOf({ usage: ABSURD }, { model: { ...MODEL, tariff: null } })).toMatchObject(marked);
+    expect(settleRow({ usage: ABSURD })).toMatchObject(marked);
+    expect(settleRow({ usage: ABSURD }, { model: { ...MODEL, tariff: null } })).toMatchObject(marked);
   });
 });
 

@@ -33,20 +33,20 @@ function take(reader: StreamReader, ...chunks: string[]): FlowStep[] {
   return chunks.map((text) => flow.take(wholeBytesPart(utf8.encode(text))));
 }
 
-const textOf = (parts: readonly Part[] | null | undefined) => decoder.decode(joinParts(parts ?? []));
+const readText = (parts: readonly Part[] | null | undefined) => decoder.decode(joinParts(parts ?? []));
 const renamed = (text: string) => text.replaceAll("gpt-6-eu", "fast");
 
 describe("one chunk of an upstream stream", () => {
   test("yields its complete events, with the terminal event apart", () => {
     const [step] = take(responses(), CREATED + delta("a") + COMPLETED);
-    expect(textOf(step?.parts)).toBe(renamed(CREATED) + delta("a"));
-    expect(textOf(step?.terminal)).toBe(renamed(COMPLETED));
+    expect(readText(step?.parts)).toBe(renamed(CREATED) + delta("a"));
+    expect(readText(step?.terminal)).toBe(renamed(COMPLETED));
   });
 
   test("yields nothing while an event is incomplete", () => {
     const [first, second] = take(responses(), delta("a").slice(0, -1), "\n");
     expect(first?.parts).toHaveLength(0);
-    expect(textOf(second?.parts)).toBe(delta("a"));
+    expect(readText(second?.parts)).toBe(delta("a"));
   });
 
   test("is relayed without a copy if nothing in it changes", () => {
@@ -59,7 +59,7 @@ describe("one chunk of an upstream stream", () => {
 
   test("yields the events around an event that is not relayed", () => {
     const [step] = take(responses(), `${delta("a")}data: nope\n\n${delta("b")}: ping\n\n${delta("c")}`);
-    expect(textOf(step?.parts)).toBe(delta("a") + delta("b") + delta("c"));
+    expect(readText(step?.parts)).toBe(delta("a") + delta("b") + delta("c"));
   });
 
   test("reports whether it contained content", () => {
@@ -70,32 +70,32 @@ describe("one chunk of an upstream stream", () => {
   test("drops comments, and does not count them as data events", () => {
     const [step] = take(responses(), `: ping\n\n${delta("a")}: ping\n\n`);
     expect(step?.dataEvents).toBe(1);
-    expect(textOf(step?.parts)).toBe(delta("a"));
+    expect(readText(step?.parts)).toBe(delta("a"));
   });
 
   test("counts data events that are not relayed", () => {
     const [step] = take(chat(), textChunk("a") + chunk({ choices: [], usage: { prompt_tokens: 1 } }));
     expect(step?.dataEvents).toBe(2);
-    expect(textOf(step?.parts)).toBe(renamed(textChunk("a")));
+    expect(readText(step?.parts)).toBe(renamed(textChunk("a")));
   });
 
   test("ends with the upstream's error: earlier events are relayed, later ones are dropped", () => {
     const [step] = take(responses(), delta("a") + event("error", { code: "c", message: "m" }) + delta("b"));
-    expect(textOf(step?.parts)).toBe(delta("a"));
+    expect(readText(step?.parts)).toBe(delta("a"));
     expect(step?.error).toMatchObject({ code: "c", message: "m" });
   });
 
   test("ends with the terminal event: later events are dropped", () => {
     const [step] = take(responses(), COMPLETED + delta("b") + COMPLETED);
     expect(step?.parts).toHaveLength(0);
-    expect(textOf(step?.terminal)).toBe(renamed(COMPLETED));
+    expect(readText(step?.terminal)).toBe(renamed(COMPLETED));
   });
 
   test("with a too large event reports it after the events before it", () => {
     const flow = openEventFlow(responses(), 200);
     const step = flow.take(wholeBytesPart(utf8.encode(delta("a") + delta("x".repeat(300)))));
     expect(step.isTooLarge).toBe(true);
-    expect(textOf(step.parts)).toBe(delta("a"));
+    expect(readText(step.parts)).toBe(delta("a"));
   });
 });
 
@@ -114,7 +114,7 @@ describe("a stream in arbitrary chunks", () => {
   ];
 
   function whole(steps: FlowStep[]): string {
-    return steps.map((step) => textOf(step.parts) + textOf(step.terminal)).join("");
+    return steps.map((step) => readText(step.parts) + readText(step.terminal)).join("");
   }
 
   test.each(streams)("is the same %s stream when split at any byte", (_, text, open) => {
@@ -138,7 +138,7 @@ describe("a stream in arbitrary chunks", () => {
         const flow = openEventFlow(open(), LARGE);
         for (const [i, from] of cuts.slice(0, -1).entries()) {
           const step = flow.take(wholeBytesPart(bytes.slice(from, cuts[i + 1])));
-          for (const written of [textOf(step.parts), textOf(step.terminal)]) {
+          for (const written of [readText(step.parts), readText(step.terminal)]) {
             if (written !== "") expect(written).toMatch(/^(?:(?:event: [^\n]+\n)?data: [^\n]+\n\n)+$/);
           }
         }

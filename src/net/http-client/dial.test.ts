@@ -41,7 +41,7 @@ async function reason(dialer: Dialer, baseUrl: string, permission = PUBLIC): Pro
   return (await rejection(dialer, baseUrl, permission)).reason;
 }
 
-const addressOf = (target: DialTarget) => new URL(target.origin).hostname;
+const readAddress = (target: DialTarget) => new URL(target.origin).hostname;
 
 /** Lets a background lookup finish. */
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
@@ -175,13 +175,13 @@ describe("a name with several addresses", () => {
 
   test("alternates between them", async () => {
     const { dialer } = setUp(["8.8.8.8", "9.9.9.9", "8.8.8.8"]);
-    const addresses = (await take(dialer, 4)).map(addressOf).sort();
+    const addresses = (await take(dialer, 4)).map(readAddress).sort();
     expect(addresses).toEqual(["8.8.8.8", "8.8.8.8", "9.9.9.9", "9.9.9.9"]);
   });
 
   test("uses the second address family only as reserve", async () => {
     const { dialer } = setUp(["2606:4700::1", "8.8.8.8", "2606:4700::2"]);
-    const addresses = new Set((await take(dialer, 6)).map(addressOf));
+    const addresses = new Set((await take(dialer, 6)).map(readAddress));
     expect([...addresses].sort()).toEqual(["[2606:4700::1]", "[2606:4700::2]"]);
   });
 
@@ -208,7 +208,7 @@ describe("a name with several addresses", () => {
 
   test("uses only the permitted addresses", async () => {
     const { dialer } = setUp(["10.0.0.1", "8.8.8.8", "169.254.169.254", "not an address", "127.0.0.1"]);
-    expect(new Set((await take(dialer, 6)).map(addressOf))).toEqual(new Set(["8.8.8.8"]));
+    expect(new Set((await take(dialer, 6)).map(readAddress))).toEqual(new Set(["8.8.8.8"]));
   });
 
   test("fails with the reasons if no address is permitted", async () => {
@@ -312,7 +312,7 @@ describe("DNS rebinding", () => {
           clock.ms += waitMs;
           try {
             const target = await dialer.resolve("http://a.test", { privateNetwork });
-            expect(mayDial(addressOf(target), { privateNetwork })).toEqual({ ok: true });
+            expect(mayDial(readAddress(target), { privateNetwork })).toEqual({ ok: true });
             dialled++;
             if (dialled % 3 === 0) dialer.markUnreachable(target);
           } catch (err) {

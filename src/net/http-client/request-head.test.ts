@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { wholePart } from "../../base/parts.ts";
 import type { OutgoingRequest } from "./contract.ts";
-import { encodeHead, findHeadFault, buildHead } from "./request-head.ts";
+import { buildHead, encodeHead, findHeadFault } from "./request-head.ts";
 
 const target = { origin: "http://127.0.0.1:1", hostHeader: null, tls: null };
 const request = (given: Partial<OutgoingRequest>): OutgoingRequest => ({
@@ -13,40 +13,41 @@ const request = (given: Partial<OutgoingRequest>): OutgoingRequest => ({
   ...given,
 });
 
-const headOf = (asked: OutgoingRequest, hostLine: string) =>
+const encodeText = (asked: OutgoingRequest, hostLine: string) =>
   Buffer.from(encodeHead(buildHead(asked, hostLine))).toString("latin1");
 
-const startOf = (asked: OutgoingRequest) => buildHead(asked, "host: h\r\n").start;
+const readStart = (asked: OutgoingRequest) => buildHead(asked, "host: h\r\n").start;
 const body = wholePart(Buffer.from("{}"));
 
 describe("a request head", () => {
   test("consists of the request line, the host, the header lines and the framing", () => {
-    expect(headOf(request({ body: wholePart(Buffer.from("abc")) }), "host: h\r\n")).toBe(
+    expect(encodeText(request({ body: wholePart(Buffer.from("abc")) }), "host: h\r\n")).toBe(
       "POST /v1/x HTTP/1.1\r\nhost: h\r\na: b\r\ncontent-length: 3\r\n\r\n",
     );
   });
 
   test("is not cached without a body or if it is long", () => {
     const bare = request({ path: "/v1/responses/resp_1" });
-    expect(startOf(bare)).not.toBe(startOf(bare));
+    expect(readStart(bare)).not.toBe(readStart(bare));
     const long = request({ body, headers: `a: ${"b".repeat(3_000)}\r\n` });
-    expect(startOf(long)).not.toBe(startOf(long));
+    expect(readStart(long)).not.toBe(readStart(long));
   });
 
   test("is cached for the latest thousand", () => {
-    const first = startOf(request({ body, path: "/v1/first" }));
-    for (let i = 0; i < 1_000; i++) startOf(request({ body, path: `/v1/${i}`, headers: `a: ${i % 7}\r\n` }));
-    expect(startOf(request({ body, path: "/v1/first" }))).not.toBe(first);
+    const first = readStart(request({ body, path: "/v1/first" }));
+    for (let i = 0; i < 1_000; i++)
+      readStart(request({ body, path: `/v1/${i}`, headers: `a: ${i % 7}\r\n` }));
+    expect(readStart(request({ body, path: "/v1/first" }))).not.toBe(first);
   });
 
   test("is built again if any part differs", () => {
-    expect(startOf(request({ body }))).toBe(startOf(request({ body })));
+    expect(readStart(request({ body }))).toBe(readStart(request({ body })));
     const others = [
-      headOf(request({ method: "DELETE" }), "host: h\r\n"),
-      headOf(request({ path: "/v1/y" }), "host: h\r\n"),
-      headOf(request({ headers: "" }), "host: h\r\n"),
-      headOf(request({}), "host: i\r\n"),
-      headOf(request({}), "host: h\r\n"),
+      encodeText(request({ method: "DELETE" }), "host: h\r\n"),
+      encodeText(request({ path: "/v1/y" }), "host: h\r\n"),
+      encodeText(request({ headers: "" }), "host: h\r\n"),
+      encodeText(request({}), "host: i\r\n"),
+      encodeText(request({}), "host: h\r\n"),
     ];
     expect(others).toEqual([
       "DELETE /v1/x HTTP/1.1\r\nhost: h\r\na: b\r\n\r\n",
@@ -58,16 +59,16 @@ describe("a request head", () => {
   });
 
   test("announces an empty body for POST only", () => {
-    expect(headOf(request({}), "")).toContain("content-length: 0\r\n");
-    expect(headOf(request({ method: "GET" }), "")).toBe("GET /v1/x HTTP/1.1\r\na: b\r\n\r\n");
+    expect(encodeText(request({}), "")).toContain("content-length: 0\r\n");
+    expect(encodeText(request({ method: "GET" }), "")).toBe("GET /v1/x HTTP/1.1\r\na: b\r\n\r\n");
   });
 
   test("announces chunks for a stream of unknown length", () => {
     const open = () => new ReadableStream<Uint8Array>();
-    expect(headOf(request({ body: { contentLength: null, open } }), "")).toContain(
+    expect(encodeText(request({ body: { contentLength: null, open } }), "")).toContain(
       "transfer-encoding: chunked",
     );
-    expect(headOf(request({ body: { contentLength: 7, open } }), "")).toContain("content-length: 7");
+    expect(encodeText(request({ body: { contentLength: 7, open } }), "")).toContain("content-length: 7");
   });
 
   test.each(["/", "/v1/models?x=%20&y=~"])("accepts the path %j", (path) => {

@@ -5,7 +5,7 @@ import { parseResponseHead, ResponseHead } from "./response-head.ts";
 
 const parse = (text: string) => parseResponseHead(Buffer.from(text, "latin1"), 0);
 
-function headOf(text: string): ResponseHead {
+function parseHead(text: string): ResponseHead {
   const head = parse(text);
   if (!(head instanceof ResponseHead)) throw new Error(`no head: ${head}`);
   return head;
@@ -17,17 +17,17 @@ const withLines = (...lines: string[]) =>
 describe("a response head", () => {
   test("contains the status, the body length and the start of the body", () => {
     const text = withLines("Content-Length: 42");
-    const head = headOf(`${text}rest`);
+    const head = parseHead(`${text}rest`);
     expect([head.status, head.framing, head.keepsAlive, head.bodyAt]).toEqual([200, 42, true, text.length]);
   });
 
   test("needs no reason phrase and no space before it", () => {
-    expect(headOf("HTTP/1.1 404 \r\n\r\n").status).toBe(404);
-    expect(headOf("HTTP/1.1 404\r\n\r\n").status).toBe(404);
+    expect(parseHead("HTTP/1.1 404 \r\n\r\n").status).toBe(404);
+    expect(parseHead("HTTP/1.1 404\r\n\r\n").status).toBe(404);
   });
 
   test("returns a header by its lower-case name, independent of the case on the wire", () => {
-    const head = headOf(withLines("X-Request-ID: \t Abc ", "Empty:"));
+    const head = parseHead(withLines("X-Request-ID: \t Abc ", "Empty:"));
     expect(head.get("x-request-id")).toBe("Abc");
     expect(head.get("empty")).toBe("");
     expect(head.get("request-id")).toBeNull();
@@ -36,24 +36,24 @@ describe("a response head", () => {
   });
 
   test("joins a repeated header as fetch does", () => {
-    expect(headOf(withLines("a: 1", "b: x", "A: 2", "a:3")).get("a")).toBe("1, 2, 3");
+    expect(parseHead(withLines("a: 1", "b: x", "A: 2", "a:3")).get("a")).toBe("1, 2, 3");
   });
 
   test("preserves Latin-1 characters, including a no-break space at either end", () => {
-    expect(headOf(withLines("a: \xa0\xe9\xc9\xa0")).get("a")).toBe("\xa0\xe9\xc9\xa0");
+    expect(parseHead(withLines("a: \xa0\xe9\xc9\xa0")).get("a")).toBe("\xa0\xe9\xc9\xa0");
   });
 
   test("does not find a header name inside a value", () => {
-    expect(headOf(withLines("a: b: c")).get("b")).toBeNull();
+    expect(parseHead(withLines("a: b: c")).get("b")).toBeNull();
   });
 
   test("without a Content-Length has a body until the connection closes", () => {
-    const head = headOf(withLines("a: b"));
+    const head = parseHead(withLines("a: b"));
     expect([head.framing, head.keepsAlive]).toEqual([UNTIL_CLOSE, false]);
   });
 
   test("with Transfer-Encoding: chunked has a chunked body", () => {
-    const head = headOf(withLines("Transfer-Encoding: Chunked"));
+    const head = parseHead(withLines("Transfer-Encoding: Chunked"));
     expect([head.framing, head.keepsAlive]).toEqual([CHUNKED, true]);
   });
 
@@ -62,30 +62,30 @@ describe("a response head", () => {
       ["content-length: 3", "transfer-encoding: chunked"],
       ["transfer-encoding: chunked", "content-length: 3"],
     ]) {
-      const head = headOf(withLines(...lines));
+      const head = parseHead(withLines(...lines));
       expect([head.framing, head.keepsAlive]).toEqual([CHUNKED, false]);
     }
   });
 
   test("with a status without body ignores its framing headers", () => {
     for (const status of [100, 103, 204, 304]) {
-      expect(headOf(`HTTP/1.1 ${status} x\r\ncontent-length: 9\r\n\r\n`).framing).toBe(0);
-      expect(headOf(`HTTP/1.1 ${status} x\r\ntransfer-encoding: chunked\r\n\r\n`).framing).toBe(0);
+      expect(parseHead(`HTTP/1.1 ${status} x\r\ncontent-length: 9\r\n\r\n`).framing).toBe(0);
+      expect(parseHead(`HTTP/1.1 ${status} x\r\ntransfer-encoding: chunked\r\n\r\n`).framing).toBe(0);
     }
   });
 
   test("of HTTP/1.0 or with Connection: close ends the connection", () => {
-    expect(headOf("HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n").keepsAlive).toBe(false);
+    expect(parseHead("HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n").keepsAlive).toBe(false);
     for (const value of ["close", "Close", "keep-alive, close", "x,close ,y"]) {
-      expect(headOf(withLines(`Connection: ${value}`, "content-length: 0")).keepsAlive).toBe(false);
+      expect(parseHead(withLines(`Connection: ${value}`, "content-length: 0")).keepsAlive).toBe(false);
     }
     for (const value of ["keep-alive", "Keep-Alive", "closed", "x"]) {
-      expect(headOf(withLines(`Connection: ${value}`, "content-length: 0")).keepsAlive).toBe(true);
+      expect(parseHead(withLines(`Connection: ${value}`, "content-length: 0")).keepsAlive).toBe(true);
     }
   });
 
   test("accepts the same Content-Length twice, and rejects two different ones", () => {
-    expect(headOf(withLines("content-length: 5", "Content-Length: 5")).framing).toBe(5);
+    expect(parseHead(withLines("content-length: 5", "Content-Length: 5")).framing).toBe(5);
     expect(parse(withLines("content-length: 5", "content-length: 6"))).toBeString();
   });
 

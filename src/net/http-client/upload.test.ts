@@ -64,7 +64,7 @@ function streamed(pieces: readonly string[], contentLength: number | null) {
   return { body, seen };
 }
 
-const bodyOf = (received: string | undefined) =>
+const readBody = (received: string | undefined) =>
   (received ?? "").slice((received ?? "").indexOf("\r\n\r\n") + 4);
 
 describe("a large upload", () => {
@@ -110,7 +110,7 @@ describe("a large upload", () => {
     for (let sent = 0; sent < 3; sent++) {
       const from = server.received[0]?.length ?? 0;
       const { over } = post(http, server.port, wholePart(body));
-      const received = () => bodyOf(server.received[0]?.slice(from));
+      const received = () => readBody(server.received[0]?.slice(from));
       await eventually(() => received().length >= body.length);
       expect(received()).toBe(body.toString());
       server.connections[0]?.write(OK);
@@ -136,7 +136,7 @@ describe("a streamed upload", () => {
   test("of known length is sent unchanged", async () => {
     const server = await upstream((socket, connection) => {
       const respond = () => {
-        if (bodyOf(server.received[connection]) === "hello world") socket.write(OK);
+        if (readBody(server.received[connection]) === "hello world") socket.write(OK);
         else setTimeout(respond, 1);
       };
       respond();
@@ -150,7 +150,7 @@ describe("a streamed upload", () => {
   test("of unknown length is sent in chunks", async () => {
     const server = await upstream((socket, connection) => {
       const respond = () => {
-        if (bodyOf(server.received[connection]).endsWith("0\r\n\r\n")) socket.write(OK);
+        if (readBody(server.received[connection]).endsWith("0\r\n\r\n")) socket.write(OK);
         else setTimeout(respond, 1);
       };
       if (server.received[connection]?.endsWith("0\r\n\r\n") !== true) respond();
@@ -158,7 +158,7 @@ describe("a streamed upload", () => {
     const { body } = streamed(["hello", "0123456789abcdef"], null);
     const { over } = post(client(), server.port, body);
     expect(await over).toBe("end");
-    expect(bodyOf(server.received[0])).toBe("5\r\nhello\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n");
+    expect(readBody(server.received[0])).toBe("5\r\nhello\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n");
   });
 
   test.each([
@@ -192,7 +192,7 @@ describe("a streamed upload", () => {
     await post(http, server.port, null).over;
     const { body, seen } = streamed(["hello"], 5);
     expect(await post(http, server.port, body).over).toBe("end");
-    expect([seen.opened, server.connections.length, bodyOf(server.received[1])]).toEqual([2, 2, "hello"]);
+    expect([seen.opened, server.connections.length, readBody(server.received[1])]).toEqual([2, 2, "hello"]);
   });
 
   test("is read with back-pressure, and cancelled on abort", async () => {

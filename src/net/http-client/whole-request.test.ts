@@ -35,19 +35,19 @@ function pattern(length: number): Buffer {
 }
 
 /** A head split in the middle, as if its start were cached. */
-function headOf(text: string): OutgoingHead {
+function buildHead(text: string): OutgoingHead {
   const at = text.length >> 1;
   return { start: Buffer.from(text.slice(0, at), "latin1"), end: text.slice(at) };
 }
 
-function textOf(head: string, body: readonly Part[]): Buffer {
+function joinText(head: string, body: readonly Part[]): Buffer {
   return Buffer.concat([Buffer.from(head, "latin1"), ...body.map((p) => p.bytes.subarray(p.start, p.end))]);
 }
 
 /** Writes until everything is accepted. */
 function send(head: string, body: readonly Part[], takes: readonly number[]): Buffer[] {
   const out = outlet(takes);
-  let left = writeRequest(out, out, headOf(head), body) ?? [];
+  let left = writeRequest(out, out, buildHead(head), body) ?? [];
   writeBatcher.flush();
   while (left.length > 0) left = writeParts(out, left);
   return out.writes;
@@ -69,7 +69,7 @@ describe("a request in memory", () => {
     fc.assert(
       fc.property(head, fc.array(part, { maxLength: 4 }), takes, (text, body, taken) => {
         const writes = send(text, body, [...taken, 1_000_000]);
-        expect(Buffer.concat(writes).equals(textOf(text, body))).toBe(true);
+        expect(Buffer.concat(writes).equals(joinText(text, body))).toBe(true);
         expect(memory.equals(before)).toBe(true);
       }),
       { numRuns: 300 },
@@ -78,7 +78,7 @@ describe("a request in memory", () => {
 
   test("is one write if it is short", () => {
     const body = [{ bytes: pattern(1_000), start: 10, end: 900 }];
-    expect(send(HEAD, body, [1_000_000])).toEqual([textOf(HEAD, body)]);
+    expect(send(HEAD, body, [1_000_000])).toEqual([joinText(HEAD, body)]);
   });
 
   test("is two writes if its body is long: the short parts together, then the long one", () => {
@@ -87,13 +87,13 @@ describe("a request in memory", () => {
     const body = [{ bytes, start: 0, end: 9 }, name, { bytes, start: 16, end: bytes.length }];
     const writes = send(HEAD, body, [1_000_000]);
     expect(writes).toHaveLength(2);
-    expect(Buffer.concat(writes).equals(textOf(HEAD, body))).toBe(true);
+    expect(Buffer.concat(writes).equals(joinText(HEAD, body))).toBe(true);
   });
 
   test("is detected as freed when its memory was released", () => {
     const bytes = Buffer.allocUnsafeSlow(LONG);
     const out = outlet([100]);
-    const left = writeRequest(out, out, headOf(HEAD), [{ bytes, start: 0, end: LONG }]) ?? [];
+    const left = writeRequest(out, out, buildHead(HEAD), [{ bytes, start: 0, end: LONG }]) ?? [];
     expect(out.begun).toEqual([0]);
     expect(left.some(isFreed)).toBe(false);
     freeBytes(bytes);
@@ -106,7 +106,7 @@ describe("a request in memory", () => {
     ["long", LONG],
   ])("of a %s body begins once, before its first write", (_, length) => {
     const out = outlet([1_000_000]);
-    const left = writeRequest(out, out, headOf(HEAD), [{ bytes: pattern(length), start: 0, end: length }]);
+    const left = writeRequest(out, out, buildHead(HEAD), [{ bytes: pattern(length), start: 0, end: length }]);
     // The write batcher sends with `send`, which begins the write itself.
     expect(out.begun).toEqual(left === null ? [] : [0]);
     writeBatcher.flush();

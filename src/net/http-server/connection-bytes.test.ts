@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { ConnectionBytes } from "./connection-bytes.ts";
 
-function holderOf(budget: ConnectionBytes) {
+function createHolder(budget: ConnectionBytes) {
   return {
     bytes: 0,
     yielded: 0,
@@ -19,7 +19,7 @@ function holderOf(budget: ConnectionBytes) {
 
 test("the oldest connection releases its bytes when the budget is exceeded", () => {
   const budget = new ConnectionBytes(100);
-  const [first, second, third] = [holderOf(budget), holderOf(budget), holderOf(budget)];
+  const [first, second, third] = [createHolder(budget), createHolder(budget), createHolder(budget)];
   first.occupy(40);
   second.occupy(40);
   first.occupy(20);
@@ -35,7 +35,7 @@ test("the oldest connection releases its bytes when the budget is exceeded", () 
 
 test("a connection that exceeds the budget alone releases its own bytes", () => {
   const budget = new ConnectionBytes(100);
-  const only = holderOf(budget);
+  const only = createHolder(budget);
   only.occupy(101);
   expect([only.yielded, budget.occupiedBytes]).toEqual([1, 0]);
 });

@@ -5,7 +5,7 @@ import type { BodyLoss } from "../wire/http-message.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 
 /** A body whose connection records the calls. */
-function bodyOf(framing: number) {
+function openBody(framing: number) {
   const asked: string[] = [];
   const body = new IncomingBody(framing, {
     onBodyRequested: () => void asked.push("wanted"),
@@ -15,7 +15,7 @@ function bodyOf(framing: number) {
   return { body, asked, push };
 }
 
-function textOf(read: Part | Uint8Array | BodyLoss | null): string | null {
+function readText(read: Part | Uint8Array | BodyLoss | null): string | null {
   if (read === null) return null;
   if ("kind" in read) return read.kind;
   return Buffer.from(read instanceof Uint8Array ? read : partBytes(read)).toString("latin1");
@@ -26,7 +26,7 @@ async function readAll(body: IncomingBody): Promise<string> {
   let text = "";
   for (let read = await body.next(); read !== null; read = await body.next()) {
     if (!(read instanceof Uint8Array)) return `${text}(${read.kind})`;
-    text += textOf(read);
+    text += readText(read);
   }
   return text;
 }
@@ -40,34 +40,34 @@ const FRAMINGS = [
 
 describe.each(FRAMINGS)("an incoming body %s", (_name, framing, sent) => {
   test("reports its length if it is known", () => {
-    expect(bodyOf(framing).body.length).toBe(framing === CHUNKED ? null : framing);
+    expect(openBody(framing).body.length).toBe(framing === CHUNKED ? null : framing);
   });
 
   test("is complete when split at any byte, and the bytes after it are not consumed", async () => {
     for (let at = 0; at <= sent.length; at++) {
-      const { body, push } = bodyOf(framing);
+      const { body, push } = openBody(framing);
       const whole = body.whole();
       push(sent.slice(0, at));
       if (at < sent.length)
         expect([body.isOver, push(`${sent.slice(at)}GET`)]).toEqual([false, sent.length - at]);
-      expect(textOf(await whole)).toBe("hello world");
+      expect(readText(await whole)).toBe("hello world");
       expect([body.isOver, body.isBroken]).toEqual([true, false]);
     }
   });
 
   test("is complete if it is requested at any time", async () => {
     for (let at = 0; at <= sent.length; at++) {
-      const { body, push } = bodyOf(framing);
+      const { body, push } = openBody(framing);
       push(sent.slice(0, at));
       const whole = body.whole();
       if (at < sent.length) push(sent.slice(at));
-      expect(textOf(await whole)).toBe("hello world");
+      expect(readText(await whole)).toBe("hello world");
     }
   });
 
   test("yields pieces when split at any byte, and ends with null", async () => {
     for (let at = 0; at <= sent.length; at++) {
-      const { body, push } = bodyOf(framing);
+      const { body, push } = openBody(framing);
       const all = readAll(body);
       push(sent.slice(0, at));
       if (at < sent.length) push(sent.slice(at));
@@ -77,16 +77,16 @@ describe.each(FRAMINGS)("an incoming body %s", (_name, framing, sent) => {
   });
 
   test("is available synchronously if it has arrived completely", async () => {
-    const { body, push, asked } = bodyOf(framing);
+    const { body, push, asked } = openBody(framing);
     push(sent);
     const whole = body.whole();
     expect(whole).not.toBeInstanceOf(Promise);
-    expect(textOf(await whole)).toBe("hello world");
+    expect(readText(await whole)).toBe("hello world");
     expect(asked).toEqual([]);
   });
 
   test("is gone when its connection closes, after the received pieces", async () => {
-    const { body, push } = bodyOf(framing);
+    const { body, push } = openBody(framing);
     push(sent.slice(0, -1));
     body.fail();
     expect([body.isOver, body.isBroken]).toEqual([true, false]);
@@ -95,19 +95,19 @@ describe.each(FRAMINGS)("an incoming body %s", (_name, framing, sent) => {
 
   test("is gone for pending reads when its connection closes", async () => {
     for (const ask of ["whole", "next"] as const) {
-      const { body } = bodyOf(framing);
+      const { body } = openBody(framing);
       const read = body[ask]();
       body.fail();
-      expect(textOf(await read)).toBe("gone");
+      expect(readText(await read)).toBe("gone");
     }
   });
 
   test("is gone for pending reads when it is discarded, and its end is still found", async () => {
     for (const ask of ["whole", "next"] as const) {
-      const { body, push } = bodyOf(framing);
+      const { body, push } = openBody(framing);
       const read = body[ask]();
       body.discard();
-      expect(textOf(await read)).toBe("gone");
+      expect(readText(await read)).toBe("gone");
       expect(push(`${sent}GET`)).toBe(sent.length);
       expect(body.isOver).toBe(true);
     }
@@ -115,19 +115,19 @@ describe.each(FRAMINGS)("an incoming body %s", (_name, framing, sent) => {
 });
 
 test("a complete body stays complete after its connection closed", async () => {
-  const { body, push } = bodyOf(3);
+  const { body, push } = openBody(3);
   push("abc");
   body.fail();
-  expect(textOf(await body.whole())).toBe("abc");
+  expect(readText(await body.whole())).toBe("abc");
 });
 
 test("a body with invalid framing is broken, with the reason, after the pieces before it", async () => {
-  const { body, push } = bodyOf(CHUNKED);
+  const { body, push } = openBody(CHUNKED);
   push("5\r\nhello\r\nx");
   expect([body.isOver, body.isBroken]).toEqual([true, true]);
-  expect(textOf(await body.next())).toBe("hello");
+  expect(readText(await body.next())).toBe("hello");
   expect(await body.next()).toEqual({ kind: "broken", reason: "a chunk without a size" });
-  const asked = bodyOf(CHUNKED);
+  const asked = openBody(CHUNKED);
   const whole = asked.body.whole();
   asked.push("5\r\nhello!");
   expect(await whole).toEqual({ kind: "broken", reason: "a chunk longer than its size" });
@@ -135,7 +135,7 @@ test("a body with invalid framing is broken, with the reason, after the pieces b
 
 test("a long body is complete, preallocated or not", async () => {
   for (const length of [1_000_000, 3_000_000]) {
-    const { body } = bodyOf(length);
+    const { body } = openBody(length);
     const sent = Buffer.alloc(length, "0123456789");
     body.push(Buffer.from(sent.subarray(0, 50_000)), 0);
     const whole = body.whole();
@@ -147,18 +147,18 @@ test("a long body is complete, preallocated or not", async () => {
 });
 
 test("a body from several pieces has free memory before it for another request head", async () => {
-  const { body, push } = bodyOf(11);
+  const { body, push } = openBody(11);
   const whole = body.whole();
   push("hello ");
   push("world");
   const read = await whole;
-  expect(textOf(read)).toBe("hello world");
+  expect(readText(read)).toBe("hello world");
   expect(!("kind" in read) && read.bytes.byteOffset + read.start).toBeGreaterThanOrEqual(1_000);
 });
 
 describe("the connection of a body", () => {
   test("gets one wanted call if the body is read before any of it arrived", () => {
-    const { body, push, asked } = bodyOf(20);
+    const { body, push, asked } = openBody(20);
     void body.next();
     push("abc");
     void body.next();
@@ -167,14 +167,14 @@ describe("the connection of a body", () => {
   });
 
   test("gets no wanted call if the body has begun to arrive", () => {
-    const { body, push, asked } = bodyOf(20);
+    const { body, push, asked } = openBody(20);
     push("abc");
     void body.whole();
     expect(asked).not.toContain("wanted");
   });
 
   test("is paused when many unread bytes have arrived, and resumed when they are read", () => {
-    const { body, push, asked } = bodyOf(1_000_000);
+    const { body, push, asked } = openBody(1_000_000);
     push("x".repeat(64 * 1024));
     expect(body.isAhead).toBe(false);
     push("x");
@@ -184,29 +184,29 @@ describe("the connection of a body", () => {
   });
 
   test("is not paused while the whole body is awaited", () => {
-    const { body, push } = bodyOf(1_000_000);
+    const { body, push } = openBody(1_000_000);
     void body.whole();
     push("x".repeat(500_000));
     expect(body.isAhead).toBe(false);
   });
 
   test("is paused at each unread piece, and resumed when all pieces are read", async () => {
-    const { body, push, asked } = bodyOf(20);
+    const { body, push, asked } = openBody(20);
     void body.next();
     push("taken");
     expect(body.isAhead).toBe(false);
     push("first");
     push("second");
     asked.length = 0;
-    expect([textOf(await body.next()), body.isAhead]).toEqual(["first", true]);
-    expect([textOf(await body.next()), body.isAhead]).toEqual(["second", false]);
+    expect([readText(await body.next()), body.isAhead]).toEqual(["first", true]);
+    expect([readText(await body.next()), body.isAhead]).toEqual(["second", false]);
     expect(asked).toEqual([]);
     void body.next();
     expect(asked).toEqual(["resume"]);
   });
 
   test("is resumed when the rest is discarded, and not paused again", () => {
-    const { body, push, asked } = bodyOf(1_000_000);
+    const { body, push, asked } = openBody(1_000_000);
     push("x".repeat(100_000));
     body.discard();
     push("x".repeat(800_000));
@@ -216,12 +216,12 @@ describe("the connection of a body", () => {
 
 test("a discarded body is gone for later reads", async () => {
   for (const ask of ["whole", "next"] as const) {
-    const { body, push } = bodyOf(10);
+    const { body, push } = openBody(10);
     push("hello");
     body.discard();
-    expect(textOf(await body[ask]())).toBe("gone");
+    expect(readText(await body[ask]())).toBe("gone");
     push("world");
-    expect(textOf(await body[ask]())).toBe("gone");
+    expect(readText(await body[ask]())).toBe("gone");
   }
 });
 
@@ -229,7 +229,7 @@ describe("a body that arrived with its head", () => {
   const body = () => new WholeBody(Buffer.from("head hello rest"), 5, 10);
 
   test("is available synchronously", () => {
-    expect([body().length, textOf(body().whole())]).toEqual([5, "hello"]);
+    expect([body().length, readText(body().whole())]).toEqual([5, "hello"]);
   });
 
   test("is not copied if no bytes follow it", () => {
@@ -244,12 +244,12 @@ describe("a body that arrived with its head", () => {
 
   test("is returned once", async () => {
     const one = body();
-    expect([textOf(one.whole()), textOf(one.whole()), await one.next()]).toEqual(["hello", "", null]);
+    expect([readText(one.whole()), readText(one.whole()), await one.next()]).toEqual(["hello", "", null]);
   });
 
   test("yields one piece, then null", async () => {
     const one = body();
-    expect([textOf(await one.next()), await one.next()]).toEqual(["hello", null]);
+    expect([readText(await one.next()), await one.next()]).toEqual(["hello", null]);
   });
 });
 
@@ -257,13 +257,13 @@ describe("a body in tiny pieces", () => {
   const text = Array.from({ length: 40_000 }, (_, i) => String.fromCharCode(97 + (i % 26))).join("");
 
   test("that is unread takes little more memory than its bytes", async () => {
-    const { body, push } = bodyOf(text.length);
+    const { body, push } = openBody(text.length);
     for (const byte of text) push(byte);
     let pieces = 0;
     let read = "";
     for (let piece = await body.next(); piece instanceof Uint8Array; piece = await body.next()) {
       pieces++;
-      read += textOf(piece);
+      read += readText(piece);
     }
     expect(read).toBe(text);
     expect(pieces).toBeLessThan(5);
@@ -271,7 +271,7 @@ describe("a body in tiny pieces", () => {
 
   test("mixed with longer pieces is complete, whole or piece by piece", async () => {
     for (const isWhole of [true, false]) {
-      const { body, push } = bodyOf(CHUNKED);
+      const { body, push } = openBody(CHUNKED);
       const reading = isWhole ? body.whole() : null;
       let sent = "";
       let read = "";
@@ -280,10 +280,10 @@ describe("a body in tiny pieces", () => {
         const data = text.slice(i, i + length);
         sent += data;
         push(`${length.toString(16)}\r\n${data}\r\n`);
-        if (!isWhole && i % 5 === 4) read += textOf(await body.next());
+        if (!isWhole && i % 5 === 4) read += readText(await body.next());
       }
       push("0\r\n\r\n");
-      read += reading === null ? await readAll(body) : textOf(await reading);
+      read += reading === null ? await readAll(body) : readText(await reading);
       expect(read).toBe(sent);
     }
   });

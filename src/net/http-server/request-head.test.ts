@@ -6,13 +6,13 @@ import { parseRequestHead, type RequestFault, RequestHead } from "./request-head
 const HEAD_BYTES_MAX = 16_384;
 const parse = (text: string) => parseRequestHead(Buffer.from(text, "latin1"), 0, HEAD_BYTES_MAX);
 
-function headOf(text: string): RequestHead {
+function parseHead(text: string): RequestHead {
   const head = parse(text);
   if (!(head instanceof RequestHead)) throw new Error(`no head: ${JSON.stringify(head)}`);
   return head;
 }
 
-function faultOf(text: string): RequestFault | null {
+function findFault(text: string): RequestFault | null {
   const head = parse(text);
   if (head instanceof RequestHead) throw new Error("a proper head");
   return head;
@@ -24,7 +24,7 @@ const posting = (...fields: string[]) => asking("POST /v1/responses HTTP/1.1", "
 describe("a request head", () => {
   test("contains the method, the target and the start of the body", () => {
     const text = asking("POST /v1/models?a=%20b HTTP/1.1", "Host: gw.example:8080", "Content-Length: 42");
-    const head = headOf(`${text}rest`);
+    const head = parseHead(`${text}rest`);
     expect(head).toMatchObject({ options: { method: "POST", target: "/v1/models?a=%20b" }, framing: 42 });
     expect(head.bodyAt).toBe(text.length);
   });
@@ -42,7 +42,7 @@ describe("a request head", () => {
     ["one of known length", ["content-length: 7"], 7],
     ["one in chunks", ["transfer-encoding: chunked"], CHUNKED],
   ])("announces its body framing: %s", (_name, fields, framing) => {
-    expect(headOf(posting(...fields)).framing).toBe(framing);
+    expect(parseHead(posting(...fields)).framing).toBe(framing);
   });
 
   test.each([
@@ -53,29 +53,29 @@ describe("a request head", () => {
     ["HTTP/1.0", ["connection: keep-alive"], true],
     ["HTTP/1.0", ["connection: keep-alive, close"], false],
   ])("of %s with %p keeps the connection alive: %p", (version, fields, keepsAlive) => {
-    const { options } = headOf(asking(`GET / ${version}`, "host: gw", ...fields));
+    const { options } = parseHead(asking(`GET / ${version}`, "host: gw", ...fields));
     expect([options.keepsAlive, options.isHttp10]).toEqual([keepsAlive, version === "HTTP/1.0"]);
   });
 
   test("needs no Host in HTTP/1.0", () => {
-    expect(headOf("GET / HTTP/1.0\r\n\r\n").options.isHttp10).toBe(true);
+    expect(parseHead("GET / HTTP/1.0\r\n\r\n").options.isHttp10).toBe(true);
   });
 
   test.each(["gw", "gw.example", "gw.example:8080", "127.0.0.1:80", "[::1]", "[::1]:8080", "a_b-c~d"])(
     "accepts the host %p",
     (host) => {
-      expect(headOf(asking("GET / HTTP/1.1", `Host: ${host}`)).options.headers.get("host")).toBe(host);
+      expect(parseHead(asking("GET / HTTP/1.1", `Host: ${host}`)).options.headers.get("host")).toBe(host);
     },
   );
 
   test("reports Expect: 100-continue, except in HTTP/1.0", () => {
-    expect(headOf(posting("Expect: 100-Continue")).options.expectsContinue).toBe(true);
-    expect(headOf(posting()).options.expectsContinue).toBe(false);
-    expect(headOf(asking("GET / HTTP/1.0", "Expect: 100-continue")).options.expectsContinue).toBe(false);
+    expect(parseHead(posting("Expect: 100-Continue")).options.expectsContinue).toBe(true);
+    expect(parseHead(posting()).options.expectsContinue).toBe(false);
+    expect(parseHead(asking("GET / HTTP/1.0", "Expect: 100-continue")).options.expectsContinue).toBe(false);
   });
 
   test("blanks the value of Content-Length, which is only used for framing", () => {
-    const { options, framing, lengthAt } = headOf(posting("Content-Length: 007 ", "X-A: 1"));
+    const { options, framing, lengthAt } = parseHead(posting("Content-Length: 007 ", "X-A: 1"));
     expect([framing, options.headers.get("content-length"), options.headers.get("x-a")]).toEqual([
       7,
       "",
@@ -86,8 +86,8 @@ describe("a request head", () => {
 
   test("may have 128 header lines", () => {
     const fields = Array.from({ length: 127 }, (_, i) => `x-${i}: 1`);
-    expect(headOf(posting(...fields)).options.headers.get("x-126")).toBe("1");
-    expect(faultOf(posting(...fields, "x-127: 1"))?.kind).toBe("head_too_large");
+    expect(parseHead(posting(...fields)).options.headers.get("x-126")).toBe("1");
+    expect(findFault(posting(...fields, "x-127: 1"))?.kind).toBe("head_too_large");
   });
 });
 
@@ -115,7 +115,7 @@ describe("a request is rejected", () => {
     ["with a longer version", "GET / HTTP/1.10"],
     ["with LF alone after the request line", "GET / HTTP/1.1\nHost: gw"],
   ])("%s", (_name, line) => {
-    expect(faultOf(asking(line, "Host: gw"))).toMatchObject({ kind: "malformed" });
+    expect(findFault(asking(line, "Host: gw"))).toMatchObject({ kind: "malformed" });
   });
 
   test.each([
@@ -128,7 +128,7 @@ describe("a request is rejected", () => {
     ["an invalid port", ["Host: a:b"]],
     ["an incomplete IPv6 address", ["Host: [::1"]],
   ])("with an invalid Host: %s", (_name, fields) => {
-    expect(faultOf(asking("GET / HTTP/1.1", ...fields))).toMatchObject({ kind: "malformed" });
+    expect(findFault(asking("GET / HTTP/1.1", ...fields))).toMatchObject({ kind: "malformed" });
   });
 
   test.each([
@@ -140,29 +140,29 @@ describe("a request is rejected", () => {
     ["a space before a colon", ["transfer-encoding : chunked"]],
     ["a folded line", ["a: b", " transfer-encoding: chunked"]],
   ])("with ambiguous body framing: %s", (_name, fields) => {
-    expect(faultOf(posting(...fields))).toMatchObject({ kind: "malformed" });
+    expect(findFault(posting(...fields))).toMatchObject({ kind: "malformed" });
   });
 
   test("with chunks in HTTP/1.0", () => {
     const text = asking("POST / HTTP/1.0", "transfer-encoding: chunked");
-    expect(faultOf(text)).toMatchObject({ kind: "malformed" });
+    expect(findFault(text)).toMatchObject({ kind: "malformed" });
   });
 
   test.each(["HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "HTTP/11."])("with the version %s, by name", (version) => {
-    expect(faultOf(asking(`GET / ${version}`, "Host: gw"))).toMatchObject({ kind: "version" });
+    expect(findFault(asking(`GET / ${version}`, "Host: gw"))).toMatchObject({ kind: "version" });
   });
 
   test("with an HTTP/2 preface, by name", () => {
-    expect(faultOf("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).toMatchObject({ kind: "version" });
+    expect(findFault("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).toMatchObject({ kind: "version" });
   });
 
   test.each(["200-ok", "", "100-continue, 100-continue"])("that expects %p", (expectation) => {
-    expect(faultOf(posting(`Expect: ${expectation}`))).toMatchObject({ kind: "expectation" });
+    expect(findFault(posting(`Expect: ${expectation}`))).toMatchObject({ kind: "expectation" });
   });
 
   test("for an invalid Host even after requests with a valid one", () => {
-    expect(headOf(posting()).options.headers.get("host")).toBe("gw");
-    expect(faultOf(asking("GET / HTTP/1.1", "Host: g w"))).toMatchObject({ kind: "malformed" });
+    expect(parseHead(posting()).options.headers.get("host")).toBe("gw");
+    expect(findFault(asking("GET / HTTP/1.1", "Host: g w"))).toMatchObject({ kind: "malformed" });
   });
 });
 
@@ -171,7 +171,7 @@ describe("a request head in arbitrary bytes", () => {
 
   test("is incomplete until its last byte", () => {
     for (let to = 0; to < text.length; to++) expect(parse(text.slice(0, to))).toBeNull();
-    expect(headOf(text).bodyAt).toBe(text.length);
+    expect(parseHead(text).bodyAt).toBe(text.length);
   });
 
   test("with any change is parsed, incomplete or rejected, and never throws", () => {

@@ -373,7 +373,7 @@ describe("a streamed response", () => {
 });
 
 describe("a Response", () => {
-  const bodyOf = (...pieces: string[]) =>
+  const streamBody = (...pieces: string[]) =>
     new ReadableStream<Uint8Array>({
       async pull(controller) {
         await null;
@@ -397,7 +397,7 @@ describe("a Response", () => {
   test.each([
     ["nothing", null],
     ["no bytes", ""],
-    ["a stream of nothing", bodyOf()],
+    ["a stream of nothing", streamBody()],
   ])("of %s has the length 0", async (_name, body) => {
     give = () => new Response(body);
     ask();
@@ -411,7 +411,7 @@ describe("a Response", () => {
   });
 
   test("with several pieces is sent in chunks", async () => {
-    give = () => new Response(bodyOf("one ", "two ", "three ", "four"));
+    give = () => new Response(streamBody("one ", "two ", "three ", "four"));
     const response = await fetch(listener.url);
     expect(response.headers.get("transfer-encoding")).toBe("chunked");
     expect(await response.text()).toBe("one two three four");

@@ -8,21 +8,21 @@ const PROPER = {
   "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
 };
 
-function headOf(change: Record<string, string> = {}, protocol = ""): string | null {
+function buildHead(change: Record<string, string> = {}, protocol = ""): string | null {
   const headers = new Headers({ ...PROPER, ...change });
   return upgradeHead({ headers, requestId: "req_1", protocol })?.toString("latin1") ?? null;
 }
 
 test("an upgrade response contains the accept digest and the request id", () => {
-  expect(headOf()).toBe(
+  expect(buildHead()).toBe(
     "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n" +
       "sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nx-request-id: req_1\r\n\r\n",
   );
 });
 
 test("an upgrade response contains a subprotocol only if one was selected", () => {
-  expect(headOf({}, "responses")).toContain("\r\nsec-websocket-protocol: responses\r\n");
-  expect(headOf()).not.toContain("sec-websocket-protocol");
+  expect(buildHead({}, "responses")).toContain("\r\nsec-websocket-protocol: responses\r\n");
+  expect(buildHead()).not.toContain("sec-websocket-protocol");
 });
 
 const IMPROPER: [what: string, change: Record<string, string>, protocol?: string][] = [
@@ -36,5 +36,5 @@ const IMPROPER: [what: string, change: Record<string, string>, protocol?: string
   ["a subprotocol that is not a token", {}, 'respon"ses'],
 ];
 for (const [what, change, protocol] of IMPROPER) {
-  test(`${what} is not a valid upgrade request`, () => expect(headOf(change, protocol)).toBeNull());
+  test(`${what} is not a valid upgrade request`, () => expect(buildHead(change, protocol)).toBeNull());
 }

@@ -37,7 +37,7 @@ function cutAt(bytes: Buffer, at: readonly number[]): Buffer[] {
   return places.slice(1).map((place, i) => bytes.subarray(places[i], place));
 }
 
-function chunksOf(chunks: readonly Buffer[], extension: string, trailers: string): Buffer {
+function encodeChunks(chunks: readonly Buffer[], extension: string, trailers: string): Buffer {
   const framed = chunks
     .filter((chunk) => chunk.length > 0)
     .flatMap((chunk) => [
@@ -78,7 +78,7 @@ describe("a chunked body", () => {
         fc.constantFrom("", "a: b\r\n", "a: b\r\nc: d\r\n"),
         cuts,
         (chunks, extension, trailers, at) => {
-          const bytes = chunksOf(chunks, extension, trailers);
+          const bytes = encodeChunks(chunks, extension, trailers);
           const { text, body, excess } = decode(CHUNKED, cutAt(bytes, at));
           expect(text).toBe(Buffer.concat(chunks).toString("latin1"));
           expect([body.hasEnded, body.fault, excess]).toEqual([true, null, 0]);
@@ -88,7 +88,7 @@ describe("a chunked body", () => {
   });
 
   test("is the same byte by byte", () => {
-    const bytes = chunksOf(
+    const bytes = encodeChunks(
       [Buffer.from("hello "), Buffer.from("w"), Buffer.from("orld")],
       ";x=y",
       "t: u\r\n",
@@ -101,7 +101,7 @@ describe("a chunked body", () => {
   });
 
   test("of small chunks is one piece per read", () => {
-    const bytes = chunksOf(
+    const bytes = encodeChunks(
       Array.from({ length: 50 }, () => Buffer.from("data: x\n\n")),
       "",
       "",
@@ -112,7 +112,9 @@ describe("a chunked body", () => {
 
   test("of large chunks is not copied", () => {
     const large = Buffer.alloc(100_000, "x");
-    const { pieces, text } = decode(CHUNKED, [chunksOf([Buffer.from("a"), large, Buffer.from("b")], "", "")]);
+    const { pieces, text } = decode(CHUNKED, [
+      encodeChunks([Buffer.from("a"), large, Buffer.from("b")], "", ""),
+    ]);
     expect([pieces.length, text === `a${large}b`]).toEqual([2, true]);
   });
 

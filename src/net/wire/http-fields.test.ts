@@ -8,33 +8,33 @@ const headWith = (...lines: string[]) => Buffer.from([FIRST_LINE, ...lines, "", 
 
 const scan = (...lines: string[]) => scanFields(headWith(...lines), FIRST_LINE.length);
 
-function fieldsOf(...lines: string[]): Fields {
+function parseFields(...lines: string[]): Fields {
   const fields = scan(...lines);
   if (!(fields instanceof Fields)) throw new Error(`no fields: ${fields}`);
   return fields;
 }
 
-function textOf(...lines: string[]): HeadText {
+function parseHeadText(...lines: string[]): HeadText {
   const bytes = headWith(...lines);
   const from = FIRST_LINE.length;
-  return new HeadText(bytes.toString("latin1", from, bytes.length - 2), fieldsOf(...lines).names, from);
+  return new HeadText(bytes.toString("latin1", from, bytes.length - 2), parseFields(...lines).names, from);
 }
 
 test("a name does not match a name that is 32 bytes longer", () => {
   const long = `host${"-".repeat(32)}`;
-  const head = textOf(`${long}: a`, "accept: b");
+  const head = parseHeadText(`${long}: a`, "accept: b");
   expect([head.get("host"), head.get(long), head.has("host"), head.get("accept")]).toEqual([
     null,
     "a",
     false,
     "b",
   ]);
-  expect(textOf("host: c").get(long)).toBeNull();
+  expect(parseHeadText("host: c").get(long)).toBeNull();
 });
 
 describe("header fields", () => {
   test("end after the empty line, and their names are found", () => {
-    const { end, names } = fieldsOf("a: b", "c:", "d:e");
+    const { end, names } = parseFields("a: b", "c:", "d:e");
     expect([end, ...names]).toEqual([
       headWith("a: b", "c:", "d:e").length,
       16 * 256 + 1,
@@ -44,7 +44,7 @@ describe("header fields", () => {
   });
 
   test("announce no body if there are none", () => {
-    expect(fieldsOf()).toMatchObject({ names: [], length: -1, lengths: 0, isChunked: false, hosts: 0 });
+    expect(parseFields()).toMatchObject({ names: [], length: -1, lengths: 0, isChunked: false, hosts: 0 });
   });
 
   test.each([
@@ -60,11 +60,11 @@ describe("header fields", () => {
     ["Content-Lengths: 7", { length: -1 }],
     ["Content_Length: 7", { length: -1 }],
   ])("are parsed: %p", (line, meaning) => {
-    expect(fieldsOf(line)).toMatchObject(meaning);
+    expect(parseFields(line)).toMatchObject(meaning);
   });
 
   test("report repeated fields", () => {
-    expect(fieldsOf("Host: a", "host: b", "content-length: 3", "Content-Length: 3")).toMatchObject({
+    expect(parseFields("Host: a", "host: b", "content-length: 3", "Content-Length: 3")).toMatchObject({
       hosts: 2,
       length: 3,
       lengths: 2,
@@ -126,28 +126,28 @@ describe("header fields", () => {
 
 describe("a header", () => {
   test("is found by its lower-case name in any case, without surrounding whitespace", () => {
-    const head = textOf("X-Request-ID: \t Abc \t", "Empty:");
+    const head = parseHeadText("X-Request-ID: \t Abc \t", "Empty:");
     expect([head.get("x-request-id"), head.get("empty"), head.get("request-id")]).toEqual(["Abc", "", null]);
     expect([head.has("empty"), head.has("x-empty"), head.has("mpty")]).toEqual([true, false, false]);
   });
 
   test("that is repeated is joined as fetch does", () => {
-    expect(textOf("a: 1", "b: x", "A: 2", "a:3").get("a")).toBe("1, 2, 3");
+    expect(parseHeadText("a: 1", "b: x", "A: 2", "a:3").get("a")).toBe("1, 2, 3");
   });
 
   test("is not found inside a value or the first line", () => {
-    const head = textOf("a: b: c");
+    const head = parseHeadText("a: b: c");
     expect([head.get("b"), head.get("http/1.1"), head.has("b")]).toEqual([null, null, false]);
   });
 
   test("is found by exact characters, not by characters that differ in one bit", () => {
-    const head = textOf("Session_ID: 1", "x-9-Z: 2", "b^c: 3");
+    const head = parseHeadText("Session_ID: 1", "x-9-Z: 2", "b^c: 3");
     expect([head.get("session_id"), head.get("x-9-z"), head.get("b~c")]).toEqual(["1", "2", null]);
   });
 
   test("is found by a name of any length", () => {
     const [long, longer] = ["x".repeat(31), "x".repeat(64)];
-    const head = textOf(`${long}: 1`, `${longer}: 2`);
+    const head = parseHeadText(`${long}: 1`, `${longer}: 2`);
     expect([head.get(long), head.get(longer), head.get("x".repeat(40))]).toEqual(["1", "2", null]);
   });
 
@@ -160,7 +160,7 @@ describe("a header", () => {
       fc.property(fc.array(value, { minLength: 1, maxLength: 3 }), (values) => {
         const expected = new Headers();
         for (const one of values) expected.append("x-a", one);
-        const head = textOf("before: À", ...values.map((one) => `X-A:${one}`), "after: 1");
+        const head = parseHeadText("before: À", ...values.map((one) => `X-A:${one}`), "after: 1");
         expect(head.get("x-a")).toBe(expected.get("x-a"));
       }),
     );

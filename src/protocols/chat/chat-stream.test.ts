@@ -220,12 +220,12 @@ describe("usage that the client requested", () => {
   const both = { ...finish(), usage: USAGE };
   const quiet = { ...finish(), usage: null, model: "fast" };
   const told = (usage: object) => ({ ...finish(), choices: [], usage, model: "fast" });
-  const dataOf = (reader: StreamReader, blocks: readonly string[]) =>
+  const readData = (reader: StreamReader, blocks: readonly string[]) =>
     play(reader, blocks).data.map((data) => (data === "[DONE]" ? data : JSON.parse(data)));
 
   test("is sent in its own chunk before the end if it arrived with a choice", () => {
     const reader = open(ASKED);
-    expect(dataOf(reader, [block(chunk()), block(both), DONE])).toEqual([
+    expect(readData(reader, [block(chunk()), block(both), DONE])).toEqual([
       { ...chunk(), model: "fast" },
       quiet,
       told(USAGE),
@@ -241,7 +241,7 @@ describe("usage that the client requested", () => {
         usage: { ...USAGE, completion_tokens: count, total_tokens: USAGE.prompt_tokens + count },
       }),
     );
-    expect(dataOf(open(ASKED), [...growing, block(chunk()), block(both), DONE])).toEqual([
+    expect(readData(open(ASKED), [...growing, block(chunk()), block(both), DONE])).toEqual([
       quiet,
       quiet,
       { ...chunk(), model: "fast" },
@@ -252,7 +252,7 @@ describe("usage that the client requested", () => {
   });
 
   test("is not sent twice if its own chunk follows", () => {
-    expect(dataOf(open(ASKED), [block(chunk()), block(both), block(usageChunk), DONE])).toEqual([
+    expect(readData(open(ASKED), [block(chunk()), block(both), block(usageChunk), DONE])).toEqual([
       { ...chunk(), model: "fast" },
       quiet,
       { ...usageChunk, model: "fast" },
@@ -261,7 +261,7 @@ describe("usage that the client requested", () => {
   });
 
   test("is sent last if it arrived before the response ended", () => {
-    expect(dataOf(open(ASKED), [block(usageChunk), block(chunk()), block(finish()), DONE])).toEqual([
+    expect(readData(open(ASKED), [block(usageChunk), block(chunk()), block(finish()), DONE])).toEqual([
       { ...chunk(), model: "fast" },
       { ...finish(), model: "fast" },
       { ...usageChunk, model: "fast" },
@@ -287,7 +287,7 @@ describe("usage that the client requested", () => {
   });
 
   test("is not invented if the upstream reports none", () => {
-    expect(dataOf(open(ASKED), [block(chunk()), block(finish()), DONE])).toHaveLength(3);
+    expect(readData(open(ASKED), [block(chunk()), block(finish()), DONE])).toHaveLength(3);
   });
 });
 

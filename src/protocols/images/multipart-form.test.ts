@@ -59,12 +59,12 @@ function scan(body: Uint8Array, cuts: readonly number[] = [], limits = LIMITS): 
   return scanner.end();
 }
 
-function formOf(result: MultipartResult): MultipartForm {
+function readForm(result: MultipartResult): MultipartForm {
   if (!result.ok) throw new Error(`refused: ${result.fault.message}`);
   return result.form;
 }
 
-function faultOf(text: string | Uint8Array, limits: Partial<FormLimits> = {}) {
+function findFault(text: string | Uint8Array, limits: Partial<FormLimits> = {}) {
   const body = typeof text === "string" ? utf8(text) : text;
   const result = scan(body, [], { ...LIMITS, ...limits });
   return result.ok ? null : { reason: result.fault.reason, param: result.fault.param };
@@ -123,7 +123,7 @@ describe("a multipart form", () => {
       file("mask", ""),
       field("n", ""),
     ]);
-    const form = formOf(scan(body));
+    const form = readForm(scan(body));
     expect([...form.fields.keys()]).toEqual(["model", "n"]);
     const model = form.fields.get("model");
     expect(model?.value).toBe("painter");
@@ -178,7 +178,7 @@ describe("a multipart form", () => {
         fc.string({ unit: "grapheme", maxLength: 40 }),
         async (parts, upstreamModel) => {
           const body = encode(parts);
-          const form = formOf(scan(body));
+          const form = readForm(scan(body));
           const texts = parts.filter(({ name }) => LIMITS.wanted.includes(name));
           expect([...form.fields].map(([name, { value }]) => [name, value])).toEqual(
             texts.map(({ name, content }) => [
@@ -210,7 +210,7 @@ describe("a multipart form", () => {
     const boundary = readBoundary(response.headers.get("content-type") ?? "");
     const scanner = new MultipartFormScanner(boundary ?? "", LIMITS);
     scanner.push(await response.bytes());
-    const form = formOf(scanner.end());
+    const form = readForm(scanner.end());
     expect(form.fields.get("model")?.value).toBe("painter");
     expect(form.fields.get("stream")?.value).toBe("true");
     expect(form.files).toEqual([{ name: "image[]", bytes: 3 }]);
@@ -238,7 +238,7 @@ describe("the headers of a part", () => {
     ["without quotes", "form-data; name=model"],
     ["in any case and with any whitespace", 'Form-Data ;\tNAME="model" '],
   ])("contain its name %s", (_, disposition) => {
-    expect(formOf(scan(utf8(named(disposition)))).fields.get("model")?.value).toBe("x");
+    expect(readForm(scan(utf8(named(disposition)))).fields.get("model")?.value).toBe("x");
   });
 
   test.each([
@@ -248,7 +248,7 @@ describe("the headers of a part", () => {
     "form-data; name=\"image\"; filename*=UTF-8''%E2%82%AC.png",
     'form-data; name="image"; filename="漢\u2028字.png"',
   ])("mark a file: %s", (disposition) => {
-    expect(formOf(scan(utf8(named(disposition)))).files).toEqual([{ name: "image", bytes: 1 }]);
+    expect(readForm(scan(utf8(named(disposition)))).files).toEqual([{ name: "image", bytes: 1 }]);
   });
 
   test.each([
@@ -260,7 +260,7 @@ describe("the headers of a part", () => {
     ["a name without its closing quote", 'form-data; name="model'],
     ["text after the name", 'form-data; name="model" x'],
   ])("are rejected with %s", (_, disposition) => {
-    expect(faultOf(named(disposition))).toEqual({ reason: "malformed", param: null });
+    expect(findFault(named(disposition))).toEqual({ reason: "malformed", param: null });
   });
 
   const disposition = 'Content-Disposition: form-data; name="model"';
@@ -275,17 +275,17 @@ describe("the headers of a part", () => {
     ["with a boundary between them", `${disposition}\r\n--${BOUNDARY}: x`],
     ["requesting decoding", `${disposition}\r\nContent-Transfer-Encoding: base64`],
   ])("are rejected when %s", (_, headers) => {
-    expect(faultOf(part(headers))).toEqual({ reason: "malformed", param: null });
+    expect(findFault(part(headers))).toEqual({ reason: "malformed", param: null });
   });
 
   test("are limited in length", () => {
     const pad = (bytes: number) => `${disposition}\r\nX: ${"y".repeat(bytes - disposition.length - 5)}`;
-    expect(faultOf(part(pad(200)), { headerBytesMax: 200 })).toBeNull();
-    expect(faultOf(part(pad(201)), { headerBytesMax: 200 })).toEqual({
+    expect(findFault(part(pad(200)), { headerBytesMax: 200 })).toBeNull();
+    expect(findFault(part(pad(201)), { headerBytesMax: 200 })).toEqual({
       reason: "headers_too_large",
       param: null,
     });
-    expect(faultOf(`--${BOUNDARY}\r\n${"y".repeat(300)}`, { headerBytesMax: 200 })?.reason).toBe(
+    expect(findFault(`--${BOUNDARY}\r\n${"y".repeat(300)}`, { headerBytesMax: 200 })?.reason).toBe(
       "headers_too_large",
     );
   });
@@ -297,17 +297,17 @@ describe("a multipart form is rejected", () => {
   test("if it is truncated anywhere", () => {
     const lastNeeded = whole.length - 2;
     for (let length = 0; length < lastNeeded; length++) {
-      expect(faultOf(whole.subarray(0, length))?.reason).toBe("truncated");
+      expect(findFault(whole.subarray(0, length))?.reason).toBe("truncated");
     }
-    expect(faultOf(whole.subarray(0, lastNeeded))).toBeNull();
+    expect(findFault(whole.subarray(0, lastNeeded))).toBeNull();
   });
 
   test("if there is text before its first or after its last boundary", () => {
     const text = Buffer.from(whole).toString();
-    expect(faultOf(`hello\r\n${text}`)?.reason).toBe("malformed");
-    expect(faultOf(`${text}hello`)?.reason).toBe("malformed");
-    expect(faultOf(text.replace(/--\r\n$/, "--hello"))?.reason).toBe("malformed");
-    expect(faultOf(`${text}\r\n`)?.reason).toBe("malformed");
+    expect(findFault(`hello\r\n${text}`)?.reason).toBe("malformed");
+    expect(findFault(`${text}hello`)?.reason).toBe("malformed");
+    expect(findFault(text.replace(/--\r\n$/, "--hello"))?.reason).toBe("malformed");
+    expect(findFault(`${text}\r\n`)?.reason).toBe("malformed");
   });
 
   test.each([
@@ -317,36 +317,36 @@ describe("a multipart form is rejected", () => {
     ["after a bare line feed", `a\n--${BOUNDARY}\r\n`],
     ["at its start", `--${BOUNDARY}\r\n`],
   ])("if its boundary is in a file %s, which parsers read differently", (_, content) => {
-    expect(faultOf(encode([file("image", content)]))?.reason).toBe("malformed");
+    expect(findFault(encode([file("image", content)]))?.reason).toBe("malformed");
   });
 
   test("if a wanted field is repeated", () => {
-    expect(faultOf(encode([field("model", "a"), field("model", "a")]))).toEqual({
+    expect(findFault(encode([field("model", "a"), field("model", "a")]))).toEqual({
       reason: "repeated_field",
       param: "model",
     });
-    expect(faultOf(encode([field("user", "a"), field("user", "b")]))).toBeNull();
+    expect(findFault(encode([field("user", "a"), field("user", "b")]))).toBeNull();
   });
 
   test("if a wanted field is a file", () => {
-    expect(faultOf(encode([file("model", "painter")]))).toEqual({ reason: "malformed", param: "model" });
+    expect(findFault(encode([file("model", "painter")]))).toEqual({ reason: "malformed", param: "model" });
   });
 
   test("if a wanted field is not UTF-8", () => {
     const body = encode([{ name: "model", content: new Uint8Array([0x61, 0xff]) }]);
-    expect(faultOf(body)).toEqual({ reason: "not_text", param: "model" });
+    expect(findFault(body)).toEqual({ reason: "not_text", param: "model" });
   });
 
   test("if it has too many parts", () => {
     const parts = (count: number) => encode(Array.from({ length: count }, () => field("x", "y")));
-    expect(faultOf(parts(4), { partsMax: 4 })).toBeNull();
-    expect(faultOf(parts(5), { partsMax: 4 })).toEqual({ reason: "too_many_parts", param: null });
+    expect(findFault(parts(4), { partsMax: 4 })).toBeNull();
+    expect(findFault(parts(5), { partsMax: 4 })).toEqual({ reason: "too_many_parts", param: null });
   });
 
   test("if it has too many images of any notation, not counting a mask", () => {
     const images = [...every(14).map(() => file("image[]", "a")), file("image", "b"), file("image[15]", "c")];
-    expect(faultOf(encode([...images, file("mask", "d")]))).toBeNull();
-    expect(faultOf(encode([...images, file("image", "d")]))).toEqual({
+    expect(findFault(encode([...images, file("mask", "d")]))).toBeNull();
+    expect(findFault(encode([...images, file("image", "d")]))).toEqual({
       reason: "too_many_files",
       param: "image",
     });
@@ -354,12 +354,12 @@ describe("a multipart form is rejected", () => {
 
   test("if a file or a field is one byte over its limit", () => {
     const limits = { fileBytesMax: 10, fieldBytesMax: 5 };
-    expect(faultOf(encode([file("image", "1234567890"), field("x", "12345")]), limits)).toBeNull();
-    expect(faultOf(encode([file("image", "12345678901")]), limits)).toEqual({
+    expect(findFault(encode([file("image", "1234567890"), field("x", "12345")]), limits)).toBeNull();
+    expect(findFault(encode([file("image", "12345678901")]), limits)).toEqual({
       reason: "file_too_large",
       param: "image",
     });
-    expect(faultOf(encode([field("x", "123456")]), limits)).toEqual({
+    expect(findFault(encode([field("x", "123456")]), limits)).toEqual({
       reason: "field_too_large",
       param: "x",
     });

@@ -64,7 +64,7 @@ test.each(["response.completed", "response.in_progress", "response.done"])(
 const USAGE = { input_tokens: 3, output_tokens: 4, total_tokens: 7 };
 
 describe("the previous response id", () => {
-  const previousOf = (change: object, previousResponseId: string | null) => {
+  const readPrevious = (change: object, previousResponseId: string | null) => {
     const reader = openResponsesReader({
       publicModel: "fast",
       previousResponseId,
@@ -75,16 +75,16 @@ describe("the previous response id", () => {
   };
 
   test("is inserted if the upstream got the whole conversation and does not know it", () => {
-    expect(previousOf({ previous_response_id: null }, "resp_0")).toMatchObject({
+    expect(readPrevious({ previous_response_id: null }, "resp_0")).toMatchObject({
       json: { response: { previous_response_id: "resp_0", model: "fast" } },
     });
   });
 
   test("is unchanged if the upstream knows it, or if there is none", () => {
-    expect(previousOf({ previous_response_id: "resp_up" }, "resp_0")).toMatchObject({
+    expect(readPrevious({ previous_response_id: "resp_up" }, "resp_0")).toMatchObject({
       json: { response: { previous_response_id: "resp_up" } },
     });
-    expect(previousOf({ previous_response_id: null }, null)).toMatchObject({
+    expect(readPrevious({ previous_response_id: null }, null)).toMatchObject({
       json: { response: { previous_response_id: null } },
     });
   });
@@ -513,11 +513,11 @@ describe("the failure that the gateway writes", () => {
   });
 
   test("has an error code of the Responses API, or the upstream's code", () => {
-    const codeOf = (code: ApiErrorCode) =>
+    const readCode = (code: ApiErrorCode) =>
       JSON.parse(heard(open().failure(new ApiError(code, "m"), "req_1"))[1]?.data ?? "").response.error.code;
-    expect(codeOf("upstream_timeout")).toBe("server_error");
+    expect(readCode("upstream_timeout")).toBe("server_error");
     for (const code of ["insufficient_quota", "rate_limit_exceeded", ...UPSTREAM_CODES] as const) {
-      expect(codeOf(code)).toBe(code);
+      expect(readCode(code)).toBe(code);
     }
   });
 

@@ -32,7 +32,7 @@ function send(reader: StreamReader, event: string | null, json: unknown): void {
 }
 
 describe("the text of a chat stream", () => {
-  const heardOf = (deltas: readonly unknown[], choices = 1): Heard => {
+  const hear = (deltas: readonly unknown[], choices = 1): Heard => {
     const heard = listen();
     const reader = openChatReader({ publicModel: "m", hidesUsage: true, choices, depthMax: 64, sink: heard });
     for (const [at, delta] of deltas.entries()) {
@@ -51,13 +51,13 @@ describe("the text of a chat stream", () => {
 
   test("is its content, unescaped", () => {
     const said = ["Hel", "lo", ' "quoted" \\ ', "\n", "你好", "\ud83c", "\udf89", "end"];
-    const heard = heardOf([{ role: "assistant", content: "" }, ...said.map((content) => ({ content }))]);
+    const heard = hear([{ role: "assistant", content: "" }, ...said.map((content) => ({ content }))]);
     expect(heard.lanes).toEqual({ 0: said.join("") });
     expect(heard.whole).toEqual([]);
   });
 
   test("includes reasoning, once if it is sent under two names", () => {
-    const heard = heardOf([
+    const heard = hear([
       { reasoning_content: "first ", content: null },
       { reasoning: "same", reasoning_content: "same", reasoning_details: [{ text: "same" }] },
       { reasoning: null, reasoning_content: " again" },
@@ -67,7 +67,7 @@ describe("the text of a chat stream", () => {
   });
 
   test("includes tool calls and refusals", () => {
-    const heard = heardOf([
+    const heard = hear([
       {
         tool_calls: [{ index: 0, id: "call_1", type: "function", function: { name: "look", arguments: "" } }],
       },
@@ -80,15 +80,12 @@ describe("the text of a chat stream", () => {
   });
 
   test("is separate for each choice", () => {
-    const heard = heardOf([{ content: "a1" }, { content: "b1" }, { content: "a2" }, { content: "b2" }], 2);
+    const heard = hear([{ content: "a1" }, { content: "b1" }, { content: "a2" }, { content: "b2" }], 2);
     expect(Object.values(heard.lanes)).toEqual(["a1a2", "b1b2"]);
   });
 
   test("is the text of content parts without their structure", () => {
-    const heard = heardOf([
-      { content: [{ type: "text", text: "part" }] },
-      { audio: { id: "x", data: "QUJD" } },
-    ]);
+    const heard = hear([{ content: [{ type: "text", text: "part" }] }, { audio: { id: "x", data: "QUJD" } }]);
     expect(heard.lanes).toEqual({ 0: "part" });
   });
 });

@@ -4,13 +4,13 @@ import { inlineMarkers, measureInputSize } from "./input-size.ts";
 import { GEMINI_MEDIA_EXAMPLES, MEDIA_EXAMPLES } from "./media-members.test-support.ts";
 import { GEMINI_BASE64_MEMBERS } from "./media-members.ts";
 
-const sizeOf = (json: unknown) => measureInputSize(Buffer.from(JSON.stringify(json)));
+const measureSize = (json: unknown) => measureInputSize(Buffer.from(JSON.stringify(json)));
 const BASE64 = "iVBORw0KGgo".repeat(3_000);
 const chat = (content: unknown) => ({ model: "m", messages: [{ role: "user", content }] });
 
 test("text is counted in bytes", () => {
   const body = chat("Grüße, 世界");
-  expect(sizeOf(body)).toEqual({ textBytes: Buffer.byteLength(JSON.stringify(body)), media: 0 });
+  expect(measureSize(body)).toEqual({ textBytes: Buffer.byteLength(JSON.stringify(body)), media: 0 });
 });
 
 test("images, files and audio do not count as text", () => {
@@ -21,13 +21,13 @@ test("images, files and audio do not count as text", () => {
     { type: "file", file: { filename: "a.pdf", file_data: `data:application/pdf;base64,${BASE64}` } },
     { type: "input_audio", input_audio: { format: "wav", data: BASE64 } },
   ]);
-  const { textBytes, media } = sizeOf(body);
+  const { textBytes, media } = measureSize(body);
   expect(media).toBe(4);
   expect(textBytes).toBeLessThan(600);
 });
 
 test.each(MEDIA_EXAMPLES)("the data of `$name` does not count as text, inline: $isInline", (example) => {
-  const { textBytes, media } = sizeOf(chat([example.part]));
+  const { textBytes, media } = measureSize(chat([example.part]));
   expect(media).toBe(example.isInline ? 1 : 0);
   expect(textBytes).toBeLessThan(200);
 });
@@ -44,7 +44,7 @@ test.each([
   ["an address that is no data URL", [{ type: "image_url", image_url: { url: `x;base64,${BASE64}` } }]],
 ])("text that looks like an image is counted as text: %s", (_, content) => {
   const body = chat(content);
-  expect(sizeOf(body)).toEqual({ textBytes: JSON.stringify(body).length, media: 0 });
+  expect(measureSize(body)).toEqual({ textBytes: JSON.stringify(body).length, media: 0 });
 });
 
 test("no body makes it fail, and text never exceeds the body size", () => {

@@ -61,7 +61,7 @@ function rejectionWith(endpoint: EndpointName, change: Record<string, unknown>):
   return rejection(endpoint, JSON.stringify({ ...LEAST[endpoint], ...change }));
 }
 
-function messageOf(endpoint: EndpointName, body: string): string {
+function catchMessage(endpoint: EndpointName, body: string): string {
   try {
     read(endpoint, body);
     return "";
@@ -206,16 +206,16 @@ describe("types", () => {
   });
 
   test("the message contains the expected and the actual type", () => {
-    expect(messageOf("embeddings", '{"model":"m","input":7}')).toBe(
+    expect(catchMessage("embeddings", '{"model":"m","input":7}')).toBe(
       "Invalid type for `input`: expected a string or an array, got a number.",
     );
-    expect(messageOf("embeddings", '{"model":"m"}')).toBe(
+    expect(catchMessage("embeddings", '{"model":"m"}')).toBe(
       "Missing required parameter: `input` (a string or an array).",
     );
-    expect(messageOf("embeddings", '{"model":{},"input":""}')).toBe(
+    expect(catchMessage("embeddings", '{"model":{},"input":""}')).toBe(
       "Invalid type for `model`: expected a string, got an object.",
     );
-    expect(messageOf("embeddings", '{"model":true,"input":""}')).toBe(
+    expect(catchMessage("embeddings", '{"model":true,"input":""}')).toBe(
       "Invalid type for `model`: expected a string, got a boolean.",
     );
   });
@@ -247,7 +247,7 @@ describe("bodies that are not one valid JSON object", () => {
   });
 
   test("the message contains the position of the error and at most one character of the body", () => {
-    expect(messageOf("embeddings", '{"model":"m",\n  "input" "hi"}')).toBe(
+    expect(catchMessage("embeddings", '{"model":"m",\n  "input" "hi"}')).toBe(
       "The request body is not a valid JSON object: line 2, column 11: expected ':' after the key, found '\"'.",
     );
   });

@@ -27,7 +27,7 @@ const BODIES: { readonly [name in EndpointName]?: object } = {
 };
 const write = (name: EndpointName, fields: object) =>
   JSON.stringify({ model: "m", ...BODIES[name], ...fields });
-const offerOf = (name: EndpointName, fields: object) => read(name, write(name, fields)).searchOffer();
+const readOffer = (name: EndpointName, fields: object) => read(name, write(name, fields)).searchOffer();
 
 /** The body as sent upstream with a limit of the gateway. */
 function sendLimited(name: EndpointName, text: string, searchesMax: number): string {
@@ -65,7 +65,7 @@ describe("the searches that a request offers", () => {
     ["responses", { tools: [{ type: "namespace", tools: [{ type: "function" }] }, { type: "web_search" }] }],
     ["responses", { input: [{ type: "additional_tools", tools: [NAMESPACE] }] }],
   ] as const)("%s with %j: without a limit", (name, fields) => {
-    expect(offerOf(name, fields)?.searchesMax).toBeNull();
+    expect(readOffer(name, fields)?.searchesMax).toBeNull();
   });
 
   test.each([
@@ -85,7 +85,7 @@ describe("the searches that a request offers", () => {
     ],
     ["gemini.generate_content", { tools: { functionDeclarations: [{ parameters: { googleSearch: {} } }] } }],
   ] as const)("%s with %j: none", (name, fields) => {
-    expect(offerOf(name, fields)).toBeNull();
+    expect(readOffer(name, fields)).toBeNull();
   });
 
   test.each([
@@ -109,7 +109,7 @@ describe("the searches that a request offers", () => {
     ["messages", { tools: [{ ...SEARCH, max_uses: 1.5 }] }, null],
     ["chat.completions", { web_search_options: {}, max_tool_calls: 2 }, null],
   ] as const)("%s with %j: at most %p", (name, fields, searchesMax) => {
-    expect(offerOf(name, fields)?.searchesMax).toBe(searchesMax);
+    expect(readOffer(name, fields)?.searchesMax).toBe(searchesMax);
   });
 });
 
@@ -138,7 +138,7 @@ describe("every tool that is a search by its kind is offered", () => {
         const tools = [wrap({ type }, namespaces)];
         const fields =
           isInItem && name === "responses" ? { input: [{ type: "additional_tools", tools }] } : { tools };
-        expect(offerOf(name, fields) !== null).toBe(classifyToolType(type) === "web_search");
+        expect(readOffer(name, fields) !== null).toBe(classifyToolType(type) === "web_search");
       }),
     );
   });
@@ -148,7 +148,7 @@ describe("every tool that is a search by its kind is offered", () => {
       fc.property(geminiNames, fc.boolean(), fc.boolean(), (member, isList, isSnake) => {
         const spelled = isSnake ? member.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`) : member;
         const tool = { functionDeclarations: [], [spelled]: {} };
-        expect(offerOf("gemini.generate_content", { tools: isList ? [{}, tool] : tool }) !== null).toBe(
+        expect(readOffer("gemini.generate_content", { tools: isList ? [{}, tool] : tool }) !== null).toBe(
           classifyGeminiTool(member) === "web_search",
         );
       }),
@@ -156,7 +156,7 @@ describe("every tool that is a search by its kind is offered", () => {
   });
 
   test.each(TOOL_MEMBERS)("by the member $name of the body", ({ name, kind }) => {
-    expect(offerOf("chat.completions", { [name]: [{ id: "web" }] }) !== null).toBe(kind === "web_search");
+    expect(readOffer("chat.completions", { [name]: [{ id: "web" }] }) !== null).toBe(kind === "web_search");
   });
 });
 

@@ -21,7 +21,7 @@ function gate(): { opened: Promise<void>; open(): void } {
   return { opened: promise, open: resolve };
 }
 
-async function messageOf(failing: Promise<unknown>): Promise<string | null> {
+async function catchMessage(failing: Promise<unknown>): Promise<string | null> {
   try {
     await failing;
     return null;
@@ -57,7 +57,7 @@ eachEngine(({ open, emptyUrl }) => {
       await writeSetting(tx, "c", "1");
       throw new Error("no");
     });
-    expect(await messageOf(failing)).toBe("no");
+    expect(await catchMessage(failing)).toBe("no");
     expect(await names(db)).toEqual(["a", "b"]);
   });
 
@@ -178,14 +178,14 @@ eachEngine(({ open, emptyUrl }) => {
       await writeSetting(tx, "a", "1");
       await tx.sql`INSERT INTO nowhere (x) VALUES (1)`.catch(() => {});
     });
-    expect(await messageOf(swallowing)).toContain("ignored");
+    expect(await catchMessage(swallowing)).toContain("ignored");
     expect(await names(db)).toEqual([]);
   });
 
   test("a handle used after its transaction is rejected", async () => {
     const db = await open();
     const kept = await transaction(db, async (tx) => ({ tx }));
-    expect(await messageOf(writeSetting(kept.tx, "late", "1"))).toContain("has ended");
+    expect(await catchMessage(writeSetting(kept.tx, "late", "1"))).toContain("has ended");
     expect(await names(db)).toEqual([]);
   });
 
@@ -218,17 +218,17 @@ eachEngine(({ open, emptyUrl }) => {
 describe("a SQLite file", () => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-db-"));
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
-  const modeOf = (file: string) => statSync(file).mode & 0o777;
+  const readMode = (file: string) => statSync(file).mode & 0o777;
 
   test("is readable by its owner only, and so is its WAL", async () => {
     const file = join(folder, "deep", "gateway.db");
     const db = await openDb(`sqlite:${file}`);
     await db.sql`CREATE TABLE a (b BIGINT)`;
-    for (const each of [file, `${file}-wal`, `${file}-shm`]) expect(modeOf(each)).toBe(0o600);
+    for (const each of [file, `${file}-wal`, `${file}-shm`]) expect(readMode(each)).toBe(0o600);
     await db.close();
     chmodSync(file, 0o644);
     await (await openDb(`sqlite:${file}`)).close();
-    expect(modeOf(file)).toBe(0o600);
+    expect(readMode(file)).toBe(0o600);
   });
 
   test("uses WAL mode, foreign keys and synchronous=NORMAL", async () => {
@@ -246,7 +246,7 @@ describe("a SQLite file", () => {
     // Replaces the WAL by a device that cannot be synced.
     renameSync(`${file}-wal`, `${file}-kept`);
     symlinkSync("/dev/zero", `${file}-wal`);
-    const opened = () => readdirSync("/proc/self/fd").filter((fd) => linkOf(fd) === "/dev/zero").length;
+    const opened = () => readdirSync("/proc/self/fd").filter((fd) => readLink(fd) === "/dev/zero").length;
     const before = opened();
     await expect(db.flush()).rejects.toThrow();
     expect(opened()).toBe(before);
@@ -256,7 +256,7 @@ describe("a SQLite file", () => {
     await db.close();
   });
 
-  function linkOf(fd: string): string | null {
+  function readLink(fd: string): string | null {
     try {
       return readlinkSync(`/proc/self/fd/${fd}`);
     } catch {
@@ -287,8 +287,8 @@ test("on SQLite, a write transaction knows whether another one waits for it", as
 });
 
 test("an unsupported database URL is rejected without showing its password", async () => {
-  const message = await messageOf(openDb("mysql://root:hunter2@db/x"));
+  const message = await catchMessage(openDb("mysql://root:hunter2@db/x"));
   expect(message).toContain("sqlite: or postgres://");
   expect(message).not.toContain("hunter2");
-  expect(await messageOf(openDb("sqlite:"))).toContain("has no file");
+  expect(await catchMessage(openDb("sqlite:"))).toContain("has no file");
 });

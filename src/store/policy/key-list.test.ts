@@ -21,7 +21,7 @@ async function furnished(db: Db, keys: readonly KeyRecord[]): Promise<Db> {
   return db;
 }
 
-async function idsOf(db: Db, filter: Partial<KeyFilter> = {}): Promise<string[]> {
+async function listIds(db: Db, filter: Partial<KeyFilter> = {}): Promise<string[]> {
   const { keys } = await listKeyPage(db, { owner: { userId: "u1" }, ...filter }, { after: null, limit: 50 });
   return keys.map(({ id }) => id);
 }
@@ -48,9 +48,9 @@ eachEngine(({ open }) => {
       key("k2", { status: "revoked" }),
       key("k3", { groupId: "g2", userId: "u2" }),
     ]);
-    expect(await idsOf(db)).toEqual(["k2", "k1"]);
-    expect(await idsOf(db, { status: "active" })).toEqual(["k1"]);
-    expect(await idsOf(db, { owner: { groupId: "g2" } })).toEqual(["k3"]);
+    expect(await listIds(db)).toEqual(["k2", "k1"]);
+    expect(await listIds(db, { status: "active" })).toEqual(["k1"]);
+    expect(await listIds(db, { owner: { groupId: "g2" } })).toEqual(["k3"]);
   });
 
   test("a search matches part of the name in any case, and the start of a public id", async () => {
@@ -58,12 +58,12 @@ eachEngine(({ open }) => {
       key("k1", { name: "Laptop 50%" }),
       key("k2", { name: "ÜBUNG_2", publicId: "Zz9" }),
     ]);
-    expect(await idsOf(db, { search: "lapTOP" })).toEqual(["k1"]);
-    expect(await idsOf(db, { search: "0%" })).toEqual(["k1"]);
-    expect(await idsOf(db, { search: "ÜB" })).toEqual(["k2"]);
-    expect(await idsOf(db, { search: "_" })).toEqual(["k2"]);
-    expect(await idsOf(db, { search: "Zz" })).toEqual(["k2"]);
-    expect(await idsOf(db, { search: "z9" })).toEqual([]);
+    expect(await listIds(db, { search: "lapTOP" })).toEqual(["k1"]);
+    expect(await listIds(db, { search: "0%" })).toEqual(["k1"]);
+    expect(await listIds(db, { search: "ÜB" })).toEqual(["k2"]);
+    expect(await listIds(db, { search: "_" })).toEqual(["k2"]);
+    expect(await listIds(db, { search: "Zz" })).toEqual(["k2"]);
+    expect(await listIds(db, { search: "z9" })).toEqual([]);
   });
 
   test("without an owner, keys of all users and of none are listed, and can be searched by everything that names them", async () => {

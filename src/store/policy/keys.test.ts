@@ -48,7 +48,7 @@ async function readChanges(db: Db, afterRevision: number, nowMs: number) {
   return { keys: await readKeys(db, ids, nowMs), revision };
 }
 
-const idsOf = (keys: readonly KeyRecord[]) => keys.map(({ id }) => id).sort();
+const listIds = (keys: readonly KeyRecord[]) => keys.map(({ id }) => id).sort();
 
 eachEngine(({ open }) => {
   test("a key is read back as inserted, by list, by revision and by public id", async () => {
@@ -66,14 +66,14 @@ eachEngine(({ open }) => {
     const db = await withGroups(await open());
     for (const id of ["k1", "k2", "k3"]) await insertKey(db, key(id));
     const { keys, revision } = await readChanges(db, 0, 0);
-    expect(idsOf(keys)).toEqual(["k1", "k2", "k3"]);
+    expect(listIds(keys)).toEqual(["k1", "k2", "k3"]);
     expect((await readRevisions(db)).keys).toBe(revision);
     expect(await readChanges(db, revision, 0)).toEqual({ keys: [], revision });
     await insertKey(db, key("k4"));
     await changeKey(db, "k2", { name: "ci", groupId: "g2", expiresAtMs: null, limits: NO_LIMITS });
     await revokeKey(db, "k1", 9);
     const later = await readChanges(db, revision, 0);
-    expect(idsOf(later.keys)).toEqual(["k1", "k2", "k4"]);
+    expect(listIds(later.keys)).toEqual(["k1", "k2", "k4"]);
     expect(later.revision).toBe(revision + 3);
   });
 
@@ -89,7 +89,7 @@ eachEngine(({ open }) => {
     expect(await revokeUserKeys(db, "u1", { ids: [], sinceMs: null }, 5)).toEqual([]);
     const named = { ids: ["k1", "k4", "none"], sinceMs: null };
     expect(await revokeUserKeys(db, "u1", named, 5)).toEqual([{ id: "k1", name: "k1" }]);
-    expect(idsOf((await readChanges(db, revision, 0)).keys)).toEqual(["k1"]);
+    expect(listIds((await readChanges(db, revision, 0)).keys)).toEqual(["k1"]);
     const rest = await revokeUserKeys(db, "u1", "all", 6);
     expect(rest.map(({ id }) => id).sort()).toEqual(["k2", "k3"]);
     expect(await findKey(db, "k1")).toMatchObject({ status: "revoked", revokedAtMs: 5 });

@@ -85,7 +85,7 @@ const key = (id: string, groupId: string, userId: string | null): KeyRecord => (
   revokedAtMs: null,
 });
 
-async function conflictOf(attempt: Promise<unknown>): Promise<[StoreConflictReason, string] | null> {
+async function catchConflict(attempt: Promise<unknown>): Promise<[StoreConflictReason, string] | null> {
   try {
     await attempt;
     return null;
@@ -184,14 +184,14 @@ eachEngine(({ open }) => {
     const db = await open();
     await seed(db);
     const before = await readRevisions(db);
-    await conflictOf(deleteModel(db, "m1"));
+    await catchConflict(deleteModel(db, "m1"));
     expect(await readRevisions(db)).toEqual(before);
   });
 
   test("a published model cannot be deleted, and the error names the group", async () => {
     const db = await open();
     await seed(db);
-    expect(await conflictOf(deleteModel(db, "m1"))).toEqual([
+    expect(await catchConflict(deleteModel(db, "m1"))).toEqual([
       "referenced",
       'The model "m1" is still published by group "name of g1".',
     ]);
@@ -203,7 +203,7 @@ eachEngine(({ open }) => {
     const db = await open();
     await seed(db);
     for (const id of ["g2", "g3", "g4", "g5"]) await putGroup(db, group(id, [], ["a1"]));
-    const [reason, message] = (await conflictOf(deleteAccount(db, "a1"))) ?? [];
+    const [reason, message] = (await catchConflict(deleteAccount(db, "a1"))) ?? [];
     expect(reason).toBe("referenced");
     expect(message).toContain('group "name of g1"');
     expect(message).toContain("and 2 more");
@@ -213,7 +213,7 @@ eachEngine(({ open }) => {
     const db = await open();
     await seed(db);
     await insertKey(db, key("k1", "g1", null));
-    const conflict = await conflictOf(deleteGroup(db, "g1"));
+    const conflict = await catchConflict(deleteGroup(db, "g1"));
     expect(conflict).toEqual(["referenced", 'The group "g1" still has key "name of k1".']);
     await revokeKey(db, "k1", 5);
     expect(await deleteGroup(db, "g1")).toBe(true);
@@ -224,20 +224,20 @@ eachEngine(({ open }) => {
   test("a group cannot name unknown records, nor one record twice", async () => {
     const db = await open();
     await seed(db);
-    const [reason, message] = (await conflictOf(putGroup(db, group("g2", ["m1", "nope"], [])))) ?? [];
+    const [reason, message] = (await catchConflict(putGroup(db, group("g2", ["m1", "nope"], [])))) ?? [];
     expect(reason).toBe("missing");
     expect(message).toContain('model "nope"');
-    expect((await conflictOf(putGroup(db, group("g2", [], ["nope"]))))?.[0]).toBe("missing");
-    expect((await conflictOf(putGroup(db, group("g2", ["m1", "m1"], []))))?.[0]).toBe("duplicate");
+    expect((await catchConflict(putGroup(db, group("g2", [], ["nope"]))))?.[0]).toBe("missing");
+    expect((await catchConflict(putGroup(db, group("g2", ["m1", "m1"], []))))?.[0]).toBe("duplicate");
     expect((await readPolicy(db)).groups).toHaveLength(1);
   });
 
   test("names of accounts and groups are unique", async () => {
     const db = await open();
     await seed(db);
-    const taken = await conflictOf(putAccount(db, { ...account("a3"), name: "name of a1" }));
+    const taken = await catchConflict(putAccount(db, { ...account("a3"), name: "name of a1" }));
     expect(taken).toEqual(["duplicate", 'Another account is already named "name of a1".']);
-    expect((await conflictOf(putGroup(db, { ...group("g2", [], []), name: "name of g1" })))?.[0]).toBe(
+    expect((await catchConflict(putGroup(db, { ...group("g2", [], []), name: "name of g1" })))?.[0]).toBe(
       "duplicate",
     );
   });
@@ -247,7 +247,7 @@ eachEngine(({ open }) => {
     await seed(db);
     await transaction(db, async (tx) => {
       await putModel(tx, model("m4"));
-      await conflictOf(putAccount(tx, { ...account("a3"), name: "name of a1" }));
+      await catchConflict(putAccount(tx, { ...account("a3"), name: "name of a1" }));
       await putModel(tx, model("m5"));
     });
     expect((await readPolicy(db)).models.map(({ id }) => id)).toEqual(["m1", "m2", "m3", "m4", "m5"]);
@@ -266,7 +266,7 @@ eachEngine(({ open }) => {
     await putUser(db, user("u1", "Ops@Example.com"));
     expect(await findUserByEmail(db, "ops@example.COM")).toEqual(user("u1", "Ops@Example.com"));
     expect(await findUserByEmail(db, "nobody@example.com")).toBeNull();
-    expect((await conflictOf(putUser(db, user("u2", "OPS@example.com"))))?.[0]).toBe("duplicate");
+    expect((await catchConflict(putUser(db, user("u2", "OPS@example.com"))))?.[0]).toBe("duplicate");
     await putUser(db, { ...user("u1", "ops@example.org"), role: "user", passwordHash: "hash" });
     expect(await listUsers(db)).toEqual([
       { ...user("u1", "ops@example.org"), role: "user", passwordHash: "hash" },
@@ -282,11 +282,11 @@ eachEngine(({ open }) => {
     expect(await findUser(db, "u1")).toEqual(member);
     expect(await findUserByEmail(db, "a@example.com")).toEqual(member);
     expect(await listUsers(db)).toEqual([member]);
-    expect(await conflictOf(putUser(db, { ...member, groups: ["g3"] }))).toEqual([
+    expect(await catchConflict(putUser(db, { ...member, groups: ["g3"] }))).toEqual([
       "missing",
       'The user "a@example.com" is a member of group "g3", which does not exist.',
     ]);
-    expect((await conflictOf(putUser(db, { ...member, groups: ["g1", "g1"] })))?.[0]).toBe("duplicate");
+    expect((await catchConflict(putUser(db, { ...member, groups: ["g1", "g1"] })))?.[0]).toBe("duplicate");
     await deleteGroup(db, "g2");
     expect((await findUser(db, "u1"))?.groups).toEqual(["g1"]);
     expect(await deleteUser(db, "u1")).toBe(true);
@@ -298,7 +298,7 @@ eachEngine(({ open }) => {
     await seed(db);
     await putUser(db, user("u1", "a@example.com"));
     await insertKey(db, key("k1", "g1", "u1"));
-    expect(await conflictOf(deleteUser(db, "u1"))).toEqual([
+    expect(await catchConflict(deleteUser(db, "u1"))).toEqual([
       "referenced",
       'The user "u1" still has key "name of k1".',
     ]);

@@ -28,7 +28,7 @@ const instant = fc
   .tuple(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 3 }))
   .map(([hours, ms]) => 1_000 * HOUR_MS + hours * HOUR_MS + ms);
 
-const rowsOf = fc.array(
+const anyRows = fc.array(
   fc
     .record({
       atMs: instant,
@@ -43,7 +43,7 @@ const rowsOf = fc.array(
   { maxLength: 25 },
 );
 
-const filterOf: fc.Arbitrary<UsageFilter> = fc.record(
+const anyFilter: fc.Arbitrary<UsageFilter> = fc.record(
   {
     keyId: fc.constantFrom("k1", "k2", "k3"),
     userId: fc.constantFrom("u1", "u2"),
@@ -84,8 +84,8 @@ eachEngine(({ open }) => {
     await seedKeys(db);
     await fc.assert(
       fc.asyncProperty(
-        rowsOf,
-        filterOf,
+        anyRows,
+        anyFilter,
         fc.integer({ min: 1, max: 7 }),
         bounds,
         async (drawn, filter, limit, bound) => {

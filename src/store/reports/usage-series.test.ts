@@ -27,18 +27,18 @@ async function seedKeys(db: Db): Promise<void> {
     db,
     "api_key",
     [...columns, "created_at_ms", "revision"],
-    Object.entries(KEYS).map(([id, userId]) => [id, id, userId, groupOf(id), id, id, "", "active", 1, 1]),
+    Object.entries(KEYS).map(([id, userId]) => [id, id, userId, nameGroup(id), id, id, "", "active", 1, 1]),
   );
 }
 
-const groupOf = (keyId: string) => (keyId === "k2" ? "g2" : "g1");
+const nameGroup = (keyId: string) => (keyId === "k2" ? "g2" : "g1");
 
 /** Times days apart, and in the last hours, which are not folded yet. */
 const instant = fc
   .tuple(fc.integer({ min: 0, max: 4 }), fc.integer({ min: 0, max: 23 }))
   .map(([days, hours]) => NOW_MS - days * DAY_MS - hours * HOUR_MS);
 
-const rowsOf = fc.array(
+const anyRows = fc.array(
   fc
     .record({
       atMs: instant,
@@ -47,11 +47,11 @@ const rowsOf = fc.array(
       outcome: fc.constantFrom<UsageRow["outcome"][]>("completed", "failed", "refused"),
       costNano: fc.bigInt({ min: 0n, max: 9n }),
     })
-    .map((drawn) => ({ ...drawn, userId: KEYS[drawn.keyId], groupId: groupOf(drawn.keyId) })),
+    .map((drawn) => ({ ...drawn, userId: KEYS[drawn.keyId], groupId: nameGroup(drawn.keyId) })),
   { maxLength: 25 },
 );
 
-const askedOf: fc.Arbitrary<SeriesRequest> = fc
+const anyRequest: fc.Arbitrary<SeriesRequest> = fc
   .record({
     scope: fc.record(
       {
@@ -85,11 +85,11 @@ function isAsked({ scope, model, fromMs, toMs }: SeriesRequest, row: UsageRow): 
   );
 }
 
-const nameOf = { total: () => "", model: (r: UsageRow) => r.publicModel } as const;
+const nameRow = { total: () => "", model: (r: UsageRow) => r.publicModel } as const;
 function splitName(by: SeriesRequest["by"], row: UsageRow): string {
   if (by === "key") return row.keyId;
   if (by === "user") return row.userId ?? "";
-  return by === "group" ? row.groupId : nameOf[by](row);
+  return by === "group" ? row.groupId : nameRow[by](row);
 }
 
 const counts = (rows: readonly UsageRow[]) => ({
@@ -101,7 +101,7 @@ const counts = (rows: readonly UsageRow[]) => ({
 eachEngine(({ open }) => {
   test("every split of every scope matches the rows, folded or not", async () => {
     await fc.assert(
-      fc.asyncProperty(rowsOf, rowsOf, askedOf, async (before, after, asked) => {
+      fc.asyncProperty(anyRows, anyRows, anyRequest, async (before, after, asked) => {
         fc.pre(canSplit(asked));
         const db = await open();
         await seedKeys(db);

@@ -13,11 +13,10 @@ import { rewrapSecrets } from "./rotate.ts";
 import { deleteSetting, readSetting, writeSetting } from "./settings.ts";
 
 const line = (kid: string, byte: number) => `${kid}:${Buffer.alloc(32, byte).toString("base64")}`;
-const keyringOf = (...lines: string[]): Keyring =>
-  openKeyring({ file: "/nowhere", fromEnv: lines.join(",") });
-const old = keyringOf(line("old", 1));
-const both = keyringOf(line("new", 2), line("old", 1));
-const onlyNew = keyringOf(line("new", 2));
+const openKeys = (...lines: string[]): Keyring => openKeyring({ file: "/nowhere", fromEnv: lines.join(",") });
+const old = openKeys(line("old", 1));
+const both = openKeys(line("new", 2), line("old", 1));
+const onlyNew = openKeys(line("new", 2));
 
 async function putSealed(db: Db, id: string, credential: string | null): Promise<void> {
   const sealedCredential = credential === null ? null : seal(old, accountCredentialBinding(id), credential);

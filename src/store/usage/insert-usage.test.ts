@@ -9,7 +9,7 @@ import { Numbering, UsageNumbers } from "./usage-numbers.ts";
 import { usageRow } from "./usage-row.test-support.ts";
 
 /** From very few kinds to more than can wait for a full statement. */
-const rowsOf = fc.integer({ min: 1, max: 60 }).chain((kinds) =>
+const anyRows = fc.integer({ min: 1, max: 60 }).chain((kinds) =>
   fc.array(
     fc.record({
       publicModel: fc.integer({ min: 1, max: kinds }).map((kind) => `model ${kind}`),
@@ -51,7 +51,7 @@ eachEngine(({ open }) => {
   test("rows of any kinds are inserted completely, each once", async () => {
     const db = await open();
     await fc.assert(
-      fc.asyncProperty(rowsOf, async (drawn) => {
+      fc.asyncProperty(anyRows, async (drawn) => {
         await db.sql`DELETE FROM usage_row`;
         const rows = drawn.map(({ chargedWith, ...row }): ChargedRow => [usageRow(row), chargedWith]);
         await insert(db, rows);
@@ -89,7 +89,7 @@ test("on SQLite, the insert yields after every few leftover rows", async () => {
 
 test("rows that wait to be written can be read back", () => {
   fc.assert(
-    fc.property(rowsOf, (drawn) => {
+    fc.property(anyRows, (drawn) => {
       const rows = drawn.map(({ chargedWith: _, ...row }) => usageRow(row));
       const kinds: SameKindRows[] = [];
       for (const row of rows) groupByKind(kinds, row).add(row, null);

@@ -17,7 +17,7 @@ const row = fc
   .map(usageRow);
 
 /** A roll-up does not distinguish times within one hour. */
-const linesOf = (sums: RollUp) =>
+const listLines = (sums: RollUp) =>
   sums
     .entries()
     .map(({ dimensions: of, totals }) => ({ ...of, atMs: Math.floor(of.atMs / 3_600_000), totals }));
@@ -35,7 +35,7 @@ test("the merged roll-ups of any batches equal the roll-up of all rows", () => {
         }
         merged.merge(own);
       }
-      expect(linesOf(merged)).toEqual(linesOf(whole));
+      expect(listLines(merged)).toEqual(listLines(whole));
     }),
   );
 });

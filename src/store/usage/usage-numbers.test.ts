@@ -14,7 +14,7 @@ const writeRows = async (db: Db, rows: readonly UsageRow[]) => {
   for (const row of rows) expect(await findUsage(db, row.requestId)).toEqual(row);
 };
 
-const countOf = async (db: Db, table: string) =>
+const countRows = async (db: Db, table: string) =>
   Number((await db.sql.text(`SELECT COUNT(*) AS many FROM ${table}`, []))[0]?.many);
 
 eachEngine(({ open, emptyUrl }) => {
@@ -24,8 +24,8 @@ eachEngine(({ open, emptyUrl }) => {
     await insertUsage(db, rows.slice(0, 20));
     await insertUsage(db, rows.slice(20));
     await writeRows(db, rows);
-    expect(await countOf(db, "usage_id")).toBe(5);
-    expect(await countOf(db, "usage_kind")).toBe(1);
+    expect(await countRows(db, "usage_id")).toBe(5);
+    expect(await countRows(db, "usage_kind")).toBe(1);
   });
 
   test("known numbers are not queried again", async () => {
@@ -108,7 +108,7 @@ eachEngine(({ open, emptyUrl }) => {
     const rows = [usageRow()];
     await insertUsage(db, rows);
     await writeRows(db, rows);
-    expect(await countOf(db, "usage_id")).toBe(4);
+    expect(await countRows(db, "usage_id")).toBe(4);
   });
 
   test("an id that the database does not return unchanged is rejected", async () => {
@@ -120,15 +120,15 @@ eachEngine(({ open, emptyUrl }) => {
     const url = await emptyUrl();
     const [one, two] = [await openDb(url), await openDb(url)];
     await migrate(one);
-    const rowsOf = (first: number) =>
+    const buildRows = (first: number) =>
       Array.from({ length: 30 }, (_, i) =>
         usageRow({ keyId: `k${first + i}`, userId: `u${i}`, status: 200 + i }),
       );
-    const all = [rowsOf(0), rowsOf(20), rowsOf(40), rowsOf(10)];
+    const all = [buildRows(0), buildRows(20), buildRows(40), buildRows(10)];
     await Promise.all(all.map((rows, i) => insertWith(i % 2 === 0 ? one : two, new UsageNumbers(), rows)));
     await writeRows(one, all.flat());
-    expect(await countOf(one, "usage_id")).toBe(70 + 30 + 1);
-    expect(await countOf(one, "usage_kind")).toBe(30);
+    expect(await countRows(one, "usage_id")).toBe(70 + 30 + 1);
+    expect(await countRows(one, "usage_kind")).toBe(30);
     await one.close();
     await two.close();
   });

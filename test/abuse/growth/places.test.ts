@@ -24,7 +24,7 @@ const SCHEMAS: Readonly<Record<Dialect, { request: z.ZodType; response: z.ZodTyp
   gemini: { request: geminiRequest, response: geminiResponse, event: geminiResponse },
 };
 
-const documentsOf = (dialect: Dialect) => {
+const listDocuments = (dialect: Dialect) => {
   const { requests, responses, streams } = SAMPLES[dialect];
   return {
     requests: requests.map(({ json }) => json),
@@ -34,7 +34,7 @@ const documentsOf = (dialect: Dialect) => {
 };
 
 describe.each(DIALECTS)("the samples of %s", (dialect) => {
-  const { requests, responses, events } = documentsOf(dialect);
+  const { requests, responses, events } = listDocuments(dialect);
 
   test("have every repeated place of the described request", () => {
     expect(listMissingPlaces(SCHEMAS[dialect].request, requests)).toEqual([]);
