@@ -11,16 +11,16 @@ import type { DescribedField } from "../../records/fields.ts";
 import { forAdmins } from "../http/route.ts";
 
 const VALUES = { flag: z.boolean(), integer: z.number(), duration: z.string(), usd: z.string() };
-type RuleSettings = Readonly<Record<string, boolean | number | string>>;
-type SettingsSchema = z.ZodOptional<z.ZodType<RuleSettings, RuleSettings>>;
 
 /** By the name of the rule. The schema of the file validates the values. */
 export const ruleSettings = Object.fromEntries(
-  CONFIGURED_ALERT_RULES.map(({ rule, fields }) => {
-    const values = fields.map(({ name, field }) => [name, VALUES[field.kind]] as const);
-    return [rule, z.strictObject(Object.fromEntries(values)).optional()];
-  }),
-) as unknown as Record<ConfiguredAlertRule, SettingsSchema>;
+  CONFIGURED_ALERT_RULES.map(({ rule, fields }) => [rule, createSettingsSchema(fields)]),
+) as Record<ConfiguredAlertRule, ReturnType<typeof createSettingsSchema>>;
+
+function createSettingsSchema(fields: (typeof CONFIGURED_ALERT_RULES)[number]["fields"]) {
+  const values = fields.map(({ name, field }) => [name, VALUES[field.kind]] as const);
+  return z.strictObject(Object.fromEntries(values)).optional();
+}
 
 const THRESHOLD_NAMES = CONFIGURED_ALERT_RULES.flatMap(({ fields }) =>
   fields.flatMap(({ name }) => (name === "enabled" ? [] : [name])),

@@ -32,7 +32,7 @@ const FORMS: Forms = {
 
 export function storedForm<Fields extends FieldMap>(fields: Fields) {
   const forms = Object.entries(fields).map(([name, field]) => [name, storedValue(field)]);
-  return z.object(Object.fromEntries(forms)) as unknown as z.ZodType<RecordOf<Fields>>;
+  return z.object(Object.fromEntries(forms)) as z.ZodType<RecordOf<Fields>>;
 }
 
 function storedValue(field: Field<unknown>): z.ZodType {
