@@ -25,7 +25,7 @@ import { NO_TOKENS, type ReportedTier, type RequestedTier, type TokenCounts } fr
 export interface Tariff {
   /** A hash of `terms`. */
   readonly id: string;
-  /** Canonical JSON of all inputs: `tariffOf(terms)` restores the tariff. */
+  /** Canonical JSON of all inputs: `buildTariff` restores the tariff. */
   readonly terms: string;
   readonly prices: Prices;
   /** The multiplier of the group times that of the model, each with six decimals: exact in twelve. */

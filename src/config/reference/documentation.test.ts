@@ -144,7 +144,7 @@ interface Place {
 }
 
 /** The path of each field in LEAST, present or not. */
-function placesOf(fields: readonly OutlineField[], path: Path): Place[] {
+function listPlaces(fields: readonly OutlineField[], path: Path): Place[] {
   return fields.flatMap((field) => {
     const at = [...path, field.name];
     return [{ path: at, field }, ...placesIn(field.value, at)];
@@ -152,12 +152,12 @@ function placesOf(fields: readonly OutlineField[], path: Path): Place[] {
 }
 
 function placesIn(value: OutlineValue, path: Path): Place[] {
-  if (value.kind === "map") return placesOf(value.fields, path);
+  if (value.kind === "map") return listPlaces(value.fields, path);
   if (value.kind === "list") return placesIn(value.of, [...path, 0]);
   return value.kind === "names" ? placesIn(value.of, [...path, "fast"]) : [];
 }
 
-const PLACES = placesOf(OUTLINE, []);
+const PLACES = listPlaces(OUTLINE, []);
 
 /** LEAST with another value at a path; undefined removes it. */
 function leastWith([first, ...rest]: Path, value: unknown, within: unknown = LEAST): unknown {
