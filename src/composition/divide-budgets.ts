@@ -15,6 +15,7 @@ export function divideBudgets(limits: ProcessLimits, processes: number): Process
       max: divide(connections.max),
       unauthenticatedBytesMax: divide(connections.unauthenticatedBytesMax, connections.headBytesMax),
       authenticatedBytesMax: divide(connections.authenticatedBytesMax, connections.readAheadBytesMax),
+      unsentBytesMax: divide(connections.unsentBytesMax, limits.responseBytesMax),
     },
     largeBodies: {
       ...largeBodies,

@@ -77,6 +77,8 @@ export const limits = {
     unauthenticatedBytesMax: 32 * MiB,
     /** Memory for pipelined requests of all authenticated clients. */
     authenticatedBytesMax: 128 * MiB,
+    /** Memory for responses that authenticated clients do not read. The largest response fits. */
+    unsentBytesMax: 256 * MiB,
     /** Keep-alive between two requests. Longer than that of most proxies (a minute), so that they close first. */
     idleMs: 75_000,
     /** An unread body is discarded after this time: while it blocks the connection, a disconnect goes unnoticed. */

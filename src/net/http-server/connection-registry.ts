@@ -20,6 +20,8 @@ export interface RegistryOptions extends Pick<ServerContext, "serve" | "reject" 
     readonly unauthenticatedBytesMax: number;
     /** Memory that pipelined requests of all authenticated clients may occupy together. */
     readonly authenticatedBytesMax: number;
+    /** Memory that unread responses of all authenticated clients may occupy together. */
+    readonly unsentBytesMax: number;
   };
   /** Whether an address belongs to a proxy, behind which many clients share one address. */
   isProxy(address: string): boolean;
@@ -39,6 +41,7 @@ export class ConnectionRegistry implements ServerContext {
   readonly limits: ConnectionLimits;
   readonly unauthenticatedBytes: ConnectionBytes;
   readonly authenticatedBytes: ConnectionBytes;
+  readonly unsentBytes: ConnectionBytes;
   readonly unauthenticatedTurns = new Turns(UNAUTHENTICATED_PER_TURN);
   readonly serve: ServerContext["serve"];
   readonly reject: ServerContext["reject"];
@@ -64,6 +67,7 @@ export class ConnectionRegistry implements ServerContext {
     this.reportFault = options.reportFault;
     this.unauthenticatedBytes = new ConnectionBytes(limits.unauthenticatedBytesMax);
     this.authenticatedBytes = new ConnectionBytes(limits.authenticatedBytesMax);
+    this.unsentBytes = new ConnectionBytes(limits.unsentBytesMax);
     this.nowMs = options.monotonicMs();
     this.dateLine = formatDateLine(options.nowMs());
     this.#admission = new ConnectionAdmission({

@@ -29,6 +29,7 @@ const LIMITS: ListenOptions["limits"] = {
   readAheadBytesMax: 64 * 1024,
   unauthenticatedBytesMax: 32 * 1024 * 1024,
   authenticatedBytesMax: 32 * 1024 * 1024,
+  unsentBytesMax: 256 * 1024 * 1024,
   checkMs: 5,
 };
 

@@ -40,6 +40,8 @@ export interface ServerContext {
   readonly unauthenticatedBytes: ConnectionBytes;
   /** Memory that pipelined requests of authenticated clients occupy together. */
   readonly authenticatedBytes: ConnectionBytes;
+  /** Memory that unread responses of authenticated clients occupy together. */
+  readonly unsentBytes: ConnectionBytes;
   /** `date: …`, with its line end. */
   readonly dateLine: string;
   readonly phase: ListenPhase;

@@ -26,6 +26,10 @@ export abstract class SocketSide implements BytesHolder {
   protected disconnectController: AbortController | null = null;
   /** As last reported to the budget. */
   #occupiedBytes = 0;
+  /** Bytes of responses to an authenticated client that it does not read, as last reported to their budget. */
+  #unsentBytes = 0;
+  /** Created when the client first reads slowly. */
+  #unsentHolder: BytesHolder | null = null;
 
   constructor(context: ServerContext, socket: Socket<unknown>, block: AddressBlock) {
     this.context = context;
@@ -36,6 +40,7 @@ export abstract class SocketSide implements BytesHolder {
   }
 
   abstract yieldBytes(): void;
+  abstract terminate(): void;
 
   /** Bytes that were read and not served. */
   protected abstract get unreadBytes(): number;
@@ -79,6 +84,7 @@ export abstract class SocketSide implements BytesHolder {
   protected reportMemory(): void {
     const { sender } = this;
     const isUnauthenticated = this.trust !== "authenticated";
+    if (sender.bytes > 0 || this.#unsentBytes > 0) this.#reportUnsent();
     const bytes = this.unreadBytes + (isUnauthenticated ? sender.bytes - sender.sharedBytes : 0);
     const before = this.#occupiedBytes;
     if (bytes === before) return;
@@ -88,6 +94,26 @@ export abstract class SocketSide implements BytesHolder {
       before,
       bytes,
     );
+  }
+
+  /** Unsent bytes of clients that are not authenticated are in the other budget. */
+  #reportUnsent(): void {
+    const { sender } = this;
+    const isCounted = this.trust === "authenticated" && this.state !== "over";
+    const bytes = isCounted ? sender.bytes - sender.sharedBytes : 0;
+    const before = this.#unsentBytes;
+    if (bytes === before) return;
+    this.#unsentBytes = bytes;
+    this.#unsentHolder ??= { yieldBytes: () => this.#yieldUnsent() };
+    this.context.unsentBytes.change(this.#unsentHolder, before, bytes);
+  }
+
+  /** The source of the response may be writing it now, so the connection closes after that. */
+  #yieldUnsent(): void {
+    const before = this.#unsentBytes;
+    this.#unsentBytes = 0;
+    if (this.#unsentHolder !== null) this.context.unsentBytes.change(this.#unsentHolder, before, 0);
+    queueMicrotask(() => this.terminate());
   }
 
   // Reading.
@@ -115,7 +141,9 @@ export abstract class SocketSide implements BytesHolder {
   }
 
   write(bytes: Uint8Array, from = 0, to = bytes.length): void {
-    if (this.state !== "over" && this.sender.write(bytes, from, to)) this.sinceMs = this.context.nowMs;
+    if (this.state === "over") return;
+    if (this.sender.write(bytes, from, to)) this.sinceMs = this.context.nowMs;
+    if (this.sender.bytes > 0) this.#reportUnsent();
   }
 
   writeShared(bytes: Uint8Array): void {
