@@ -81,8 +81,8 @@ export class CallerEndpoints {
   }
 
   async #listModels(call: ServerCall): Promise<HttpResponse> {
-    const { group } = this.#authenticate(call);
     const query = parseQuery(call.query);
+    const { group } = this.#authenticate(call);
     await this.#nextListTurn();
     return query.has("client_version")
       ? respondWithModelsForCodex(group, call.requestId)
