@@ -24,6 +24,7 @@ const MIB = 1024 * KIB;
 const FACTOR = 8;
 const GROWTH_MAX = 2.6 ** 3;
 const RUNS = 5;
+const ATTEMPTS = 4;
 const NOISE_MS = 1.5;
 
 function* split(bytes: Buffer, pieceBytes: number): Generator<Buffer> {
@@ -209,6 +210,11 @@ test.each(Object.entries(CASES))("%s", (name, { pieceBytes, bytes, build, read }
   };
   // The first runs compile the code.
   measure(bytes / FACTOR);
-  const small = Math.max(NOISE_MS, measure(bytes / FACTOR));
-  expect(measure(bytes) / small).toBeLessThan(GROWTH_MAX);
+  // Other work on the machine makes a run longer. Work that grows too fast does so in every attempt.
+  let growth = Number.POSITIVE_INFINITY;
+  for (let attempt = 0; attempt < ATTEMPTS && growth >= GROWTH_MAX; attempt++) {
+    const small = Math.max(NOISE_MS, measure(bytes / FACTOR));
+    growth = Math.min(growth, measure(bytes) / small);
+  }
+  expect(growth).toBeLessThan(GROWTH_MAX);
 });
