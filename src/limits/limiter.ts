@@ -78,11 +78,7 @@ class InMemoryLimiter implements SeededLimiter {
   admit(subjects: readonly Subject[], estimate: EstimatedUse): Admission {
     const now = this.#nowMs();
     this.#subjects.dropIdle(now);
-    const limited: SubjectState[] = [];
-    for (const subject of subjects) {
-      const state = this.#subjects.findOrOpen(subject);
-      if (state && !limited.includes(state)) limited.push(state);
-    }
+    const limited = this.#subjects.findLimited(subjects);
     if (limited.length === 0) return UNLIMITED;
     const amounts = toAmounts(1, estimate);
     let shortage: Shortage | null = null;

@@ -69,6 +69,16 @@ export class SubjectRegistry<State extends RegisteredSubject> {
     return state;
   }
 
+  /** The states of those that have limits, each once. */
+  findLimited(subjects: readonly Subject[]): State[] {
+    const limited: State[] = [];
+    for (const subject of subjects) {
+      const state = this.findOrOpen(subject);
+      if (state && !limited.includes(state)) limited.push(state);
+    }
+    return limited;
+  }
+
   /** Checks two subjects for each new one, so that idle subjects do not accumulate. */
   dropIdle(nowMs: number): void {
     const all = this.#all;

@@ -47,11 +47,7 @@ export class BorrowingLimiter implements Limiter {
   admit(subjects: readonly Subject[], estimate: EstimatedUse): Admission {
     const nowMs = this.#nowMs();
     this.#subjects.dropIdle(nowMs);
-    const limited: BorrowedSubject[] = [];
-    for (const subject of subjects) {
-      const state = this.#subjects.findOrOpen(subject);
-      if (state && !limited.includes(state)) limited.push(state);
-    }
+    const limited = this.#subjects.findLimited(subjects);
     if (limited.length === 0) return UNLIMITED;
     const amounts = toAmounts(1, estimate);
     let shortage: Shortage | null = null;
