@@ -227,7 +227,6 @@ function openTranslation(
   };
 }
 
-/** Started when the server listens: a start may take its time. */
 function openForwardedStoredCalls({
   forwardedStoredCallsOfKey,
   forwardedStoredStreamsOfKey,
@@ -239,6 +238,7 @@ function openForwardedStoredCalls({
   };
 }
 
+/** Started when the server listens: a start may take its time. */
 function openLoopWatch({ installation, limits, log, closers }: ProcessContext): LoopWatch {
   const { monotonicMs } = installation.clock;
   const loop = new LoopWatch({ limits: limits.loopWatch, log, monotonicMs, threadCpuMs: readThreadCpuMs });
