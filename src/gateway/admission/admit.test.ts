@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import { joinParts } from "../../base/parts.ts";
 import { ApiError } from "../../errors.ts";
+import { type HttpResponse, SharedResponse, WholeResponse } from "../../net/wire/http-message.ts";
 import type { Key } from "../../policy/key-index.ts";
 import { compileSnapshot } from "../../policy/snapshot.ts";
 import { ENDPOINTS } from "../../protocols/endpoints.ts";
@@ -11,7 +13,7 @@ import { INTERFACES } from "../../records/interfaces.ts";
 import { NO_LIMITS } from "../../records/limits.ts";
 import type { ModelRecord } from "../../records/model.ts";
 import { accountRecord, groupRecord, modelRecord } from "../../records/records.test-support.ts";
-import { getModel, listModels, readModelPage } from "../endpoints/models.ts";
+import { getModel, listModels, readModelPage, respondWithModels } from "../endpoints/models.ts";
 import { admit, allowInterface } from "./admit.ts";
 import type { Caller } from "./authenticate.ts";
 
@@ -135,6 +137,12 @@ describe("admission", () => {
   });
 });
 
+function readList(response: HttpResponse): ReturnType<typeof listModels> {
+  if (response instanceof SharedResponse) return JSON.parse(Buffer.from(response.bytes).toString());
+  if (response instanceof WholeResponse) return JSON.parse(Buffer.from(joinParts(response.body)).toString());
+  throw new Error("the list of a few models is not streamed");
+}
+
 describe("the model list", () => {
   test("has the fields of OpenAI's list and of Anthropic's, and names no provider", () => {
     expect(listModels(caller([model("fast")], [account("a")]).group)).toEqual({
@@ -161,7 +169,8 @@ describe("the model list", () => {
   test("is paged for clients that request pages", () => {
     const { group } = caller([model("a"), model("b"), model("c")], [account("x")]);
     const page = (query: string) => {
-      const { data, has_more } = listModels(group, readModelPage(new URLSearchParams(query)));
+      const response = respondWithModels(group, readModelPage(new URLSearchParams(query)), "req_1");
+      const { data, has_more } = readList(response);
       return [data.map(({ id }) => id).join(""), has_more];
     };
     expect(page("")).toEqual(["abc", false]);

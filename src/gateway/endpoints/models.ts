@@ -39,16 +39,10 @@ interface ModelPage {
   readonly beforeId: string | null;
 }
 
-const WHOLE_LIST: ModelPage = { limit: null, afterId: null, beforeId: null };
-
-export function listModels(group: PolicyGroup, page: ModelPage = WHOLE_LIST): ModelList {
+export function listModels(group: PolicyGroup): ModelList {
   const all = [...group.models.values()];
-  const { from, to, hasMore } = selectPage(all, page);
-  return {
-    object: "list",
-    data: all.slice(from, to).map(modelObject),
-    ...pageEnds(all, { from, to, hasMore }),
-  };
+  const ends = pageEnds(all, { from: 0, to: all.length, hasMore: false });
+  return { object: "list", data: all.map(modelObject), ...ends };
 }
 
 interface SelectedPage {
@@ -122,9 +116,12 @@ const JSON_TYPE = { "content-type": "application/json" };
 const documentsByGroup = new WeakMap<PolicyGroup, ModelDocuments>();
 
 function lookUpDocuments(group: PolicyGroup): ModelDocuments {
-  const known = documentsByGroup.get(group) ?? new ModelDocuments(group);
-  documentsByGroup.set(group, known);
-  return known;
+  let documents = documentsByGroup.get(group);
+  if (documents === undefined) {
+    documents = new ModelDocuments(group);
+    documentsByGroup.set(group, documents);
+  }
+  return documents;
 }
 
 export function respondWithModels(group: PolicyGroup, page: ModelPage, requestId: string): HttpResponse {
