@@ -13,11 +13,11 @@ import {
   StreamedResponse,
   WholeResponse,
 } from "../wire/http-message.ts";
+import { ReadAhead } from "../wire/read-ahead.ts";
 import { findTimeout } from "./connection-timeouts.ts";
 import { HeadReader } from "./head-reader.ts";
 import { IncomingBody, WholeBody } from "./incoming-body.ts";
 import { IncomingRequest, Upgrade } from "./incoming-request.ts";
-import { ReadAhead } from "./read-ahead.ts";
 import { CONTINUE, HEAD_TIMEOUT, type RequestFault, RequestHead, skipEmptyLines } from "./request-head.ts";
 import {
   abandonResponse,

@@ -1,7 +1,7 @@
-/** Bytes of one connection that were read and not served: part of a head, or pipelined requests. */
+/** Bytes of one connection that were read and not processed: part of a head, or pipelined requests. */
 
 import { freeBytes, writeBytes } from "../../base/bytes.ts";
-import { containsHeadEnd } from "../wire/http-fields.ts";
+import { containsHeadEnd } from "./http-fields.ts";
 
 const BUFFER_BYTES_MIN = 1024;
 
@@ -32,6 +32,11 @@ export class ReadAhead {
     this.length = length;
   }
 
+  /** A view, until more is appended. */
+  get bytes(): Buffer {
+    return this.length === this.#buffer.length ? this.#buffer : this.#buffer.subarray(0, this.length);
+  }
+
   /** Whether a head that was incomplete after `knownBytes` bytes may be complete now. */
   mayEndHead(knownBytes: number): boolean {
     return containsHeadEnd(this.#buffer, knownBytes, this.length);
@@ -44,6 +49,6 @@ export class ReadAhead {
 
   /** Returns all bytes. No bytes may be appended afterwards. */
   take(): Buffer {
-    return this.length === this.#buffer.length ? this.#buffer : this.#buffer.subarray(0, this.length);
+    return this.bytes;
   }
 }
